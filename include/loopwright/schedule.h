@@ -1,0 +1,196 @@
+// What the author of a schedule sees: a kernel as nests of named loops, steps that change how it runs and never what it
+// computes, and picks that the tuner chooses.
+//
+// A template is an ordinary function `void f(Schedule&, Space&)`, run once for each candidate. The first step that is
+// rejected or requirement that fails stops it: later calls do nothing and return empty handles, so the code stays
+// straight. The list of applied steps is the trace; it prints, parses and replays.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "loopwright/base.h"
+#include "loopwright/shape.h"
+#include "loopwright/target.h"
+
+namespace loopwright {
+
+namespace ir {
+struct Kernel;
+}
+
+/// A loop by name. Names are unique in a kernel; steps that make loops derive new ones (`i` → `i_o`, `i_i`).
+struct LoopId {
+  std::string name;
+  bool operator==(const LoopId&) const = default;
+};
+
+/// What becomes of the last, partial tile of a split.
+enum class Tail : std::uint8_t {
+  guard,  ///< any extent; an If keeps the last tile inside. Lowering separates full tiles from the guarded one.
+  exact,  ///< the factor divides the extent: by arithmetic, or because the variant assumes it (`assume_multiple`);
+          ///< not_divisible otherwise. No guard at all.
+};
+
+/// Where a staged or local buffer lives. On a CPU `shared` is private memory of the worker, `registers` a small array
+/// that is indexed by constants once its loops are unrolled or vectorized, `global` is workspace.
+enum class Place : std::uint8_t { global, shared, registers };
+
+/// How a nest reads a buffer: for each dimension, the loop it is indexed with when it is exactly that loop, else "".
+struct ReadInfo {
+  std::string buffer;
+  std::vector<std::string> dims;
+};
+
+/// One perfect nest of the kernel, outermost loop first.
+struct NestInfo {
+  std::string buffer;               ///< what it writes (first state component of a tuple)
+  bool is_init = false;             ///< stores the identity of a reduction
+  bool is_update = false;           ///< combines into `buffer` with `monoid`
+  std::string monoid;               ///< `sum`, `max`, `argmax`, ...; empty when not an update
+  std::vector<LoopId> loops;        ///< all of them
+  std::vector<LoopId> spatial;      ///< those that index `buffer`
+  std::vector<LoopId> reduction;    ///< those that do not
+  std::vector<ReadInfo> reads;      ///< in order of appearance
+  bool writes_output = false;       ///< `buffer` is a parameter of the kernel
+};
+
+struct BufferShape {
+  DType dtype = DType::f32;
+  std::vector<Dim> shape;           ///< in the workload's symbols
+  bool is_param = false;
+  bool is_dense = true;             ///< row-major without gaps
+};
+
+class Schedule {
+ public:
+  /// Takes a naive kernel; `target` tells the template what it schedules for.
+  Schedule(ir::Kernel kernel, Target target);
+  ~Schedule();
+  Schedule(Schedule&&) noexcept;
+  Schedule& operator=(Schedule&&) noexcept;
+
+  // ---- questions (empty after a rejection)
+  const Target& target() const;
+  std::vector<NestInfo> nests() const;
+  /// Loops of the nest that computes `buffer` (of a reduction: the updating nest), outermost first.
+  std::vector<LoopId> loops(const std::string& buffer) const;
+  BufferShape buffer(const std::string& name) const;
+  /// Largest value of a loop's extent over the symbols' ranges; and the value when it is constant.
+  std::int64_t max_extent(const LoopId& loop) const;
+  std::optional<std::int64_t> constant_extent(const LoopId& loop) const;
+  /// Names of loops directly under `loop`, or the outermost loops for an empty name.
+  std::vector<LoopId> children(const LoopId& loop) const;
+
+  // ---- steps: loops
+  /// for i → for i_o, i_1, .., i_i with the given inner factors (outermost first); n factors make n + 1 loops.
+  std::vector<LoopId> split(const LoopId& loop, const std::vector<std::int64_t>& factors, Tail tail = Tail::guard);
+  /// Two directly nested loops → one; the outer's extent times the inner's.
+  LoopId fuse(const LoopId& outer, const LoopId& inner);
+  /// Puts the named loops of one perfect nest in this order, in the places they occupy together.
+  void reorder(const std::vector<LoopId>& loops);
+  void parallel(const LoopId& loop);
+  void unroll(const LoopId& loop);
+  void vectorize(const LoopId& loop);
+
+  // ---- steps: buffers
+  /// Substitutes the pointwise definition of an intermediate into its readers and drops it.
+  void inline_buffer(const std::string& buffer);
+  /// Moves the nests that compute an intermediate to the start of `loop`'s body, computing just the region that the
+  /// body reads; the buffer shrinks to that region and moves to `place`. The moved nests' loops keep their names.
+  void compute_at(const std::string& buffer, const LoopId& loop, Place place);
+  /// Moves the pointwise nest that computes `consumer` to the end of `loop`'s body, applied to the tile of the producer
+  /// that the body completes; the producer shrinks to that tile and moves to `place`. The consumer's loops over the tile
+  /// are made anew and returned, outermost first.
+  std::vector<LoopId> fuse_epilogue(const std::string& consumer, const LoopId& loop, Place place);
+  /// Inside `loop`'s body, `buffer` (written or updated there) is held in a local tile, filled before where it is read
+  /// first and written back after. Returns the loops of the copy back.
+  std::vector<LoopId> hold(const std::string& buffer, const LoopId& loop, Place place);
+  /// Copies the region of `buffer` that `loop`'s body reads into a local buffer first, and reads that instead.
+  /// `order` permutes the dimensions of the copy, and each factor > 1 in `tiles` (per dimension of `buffer`) moves an
+  /// innermost tile of that dimension to the end of the layout (packing); rows beyond the region are zero when a tile is
+  /// padded. Empty = the buffer's own order, no tiles. An empty loop name stages the whole buffer at the start of the
+  /// kernel. Returns the loops of the copy, outermost first.
+  std::vector<LoopId> stage(const std::string& buffer, const LoopId& loop, Place place,
+                            const std::vector<int>& order = {}, const std::vector<std::int64_t>& tiles = {});
+  /// Splits the reduction over `loop` into `ways` partial results that are combined afterwards: partial w takes the
+  /// iterations with index % ways == w (`interleaved`, for vector lanes) or the w-th block (for workers). Returns
+  /// {loop over ways, inner loop, loop of the combination}.
+  std::vector<LoopId> reduce_across(const LoopId& loop, std::int64_t ways, bool interleaved, Place place);
+
+  // ---- assumptions of the variant
+  /// The variant serves only values of the workload's symbol that are multiples of `factor`.
+  void assume_multiple(const std::string& symbol, std::int64_t factor);
+  /// Every pointer is aligned to this many bytes.
+  void assume_alignment(std::int64_t bytes);
+
+  // ---- result
+  bool ok() const;
+  /// The rejection; a Bug when ok().
+  const Error& error() const;
+  /// Stops the template with a reason (requirement_failed).
+  void reject(const std::string& reason);
+  /// The kernel as it is now, Level::scheduled.
+  const ir::Kernel& kernel() const;
+  /// One step a line.
+  std::string trace() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// The choices of one candidate by name, in the order in which the template asked.
+struct Pick {
+  std::string name;
+  std::int64_t value = 0;
+  bool operator==(const Pick&) const = default;
+};
+using Picks = std::vector<Pick>;
+std::string text(const Picks& picks);  ///< `tile_m=64 tile_n=128`
+Result<Picks> parse_picks(std::string_view text);
+
+/// Where a template's choices come from. Define-by-run: which picks exist may depend on earlier ones.
+class Space {
+ public:
+  /// First value of every domain: the default candidate.
+  Space();
+  /// Values by name; a name without a value, or a value outside its domain, takes the domain's first.
+  explicit Space(Picks chosen);
+  /// Uniformly random, from the seed; names in `kept` keep their value where it is in the domain.
+  Space(std::uint64_t seed, Picks kept);
+
+  std::int64_t pick(const std::string& name, const std::vector<std::int64_t>& domain);
+  bool pick_flag(const std::string& name, bool first = false);
+
+  struct Choice {
+    Pick pick;
+    std::vector<std::int64_t> domain;
+  };
+  /// What was asked and answered so far.
+  const std::vector<Choice>& choices() const { return choices_; }
+  Picks picks() const;
+
+ private:
+  Picks chosen_;
+  bool random_ = false;
+  std::uint64_t state_ = 0;
+  std::vector<Choice> choices_;
+};
+
+/// One schedule family.
+struct Template {
+  const char* name;
+  std::int32_t version;  ///< raised when the same picks give another kernel
+  TargetKind kind;
+  /// True when this template can do something useful with the kernel.
+  bool (*applies)(const Schedule& s);
+  void (*run)(Schedule& s, Space& k);
+};
+/// All templates, in order of preference; the last one, `general`, applies to everything.
+const std::vector<Template>& catalogue();
+
+}  // namespace loopwright

@@ -1,0 +1,25 @@
+// Which ops of a graph share one kernel, and how the kernels are wired.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "loopwright/graph.h"
+
+namespace loopwright::graph {
+
+/// One kernel of a partitioned graph. `graph` is the group as a canonical graph of its own: inputs, ops and outputs are
+/// renamed i0.., t0.., o0.. and symbols s0.. in a fixed order, so that equal work gives equal text wherever it occurs.
+struct Group {
+  Graph graph;
+  std::vector<std::string> inputs;   ///< for each input of `graph`: the name of the value in the whole graph
+  std::vector<std::string> outputs;  ///< for each output of `graph`: likewise
+  std::vector<std::string> updates;  ///< for each update of `graph`: the input of the whole graph that is written
+  std::vector<std::string> symbols;  ///< for each symbol of `graph`: the name in the whole graph
+};
+
+/// Groups in an order in which they can run. Every op is in exactly one group, except cheap pointwise and view ops that
+/// are recomputed in each consumer.
+std::vector<Group> group_ops(const Graph& g);
+
+}  // namespace loopwright::graph

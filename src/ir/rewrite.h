@@ -1,0 +1,44 @@
+// Walking and rebuilding trees. `map_children` is the only function that knows where the children of a node are.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "src/ir/kernel.h"
+#include "src/ir/nodes.h"
+
+namespace loopwright::ir {
+
+/// A node with every direct child replaced; the same pointer when nothing changed.
+Expr map_children(const Expr& e, const std::function<Expr(const Expr&)>& f);
+Stmt map_children(const Stmt& s, const std::function<Expr(const Expr&)>& fe, const std::function<Stmt(const Stmt&)>& fs);
+
+/// Bottom-up rewriting with sharing kept: each distinct node is visited once. `f` gets a node whose children are done
+/// and returns its replacement (the node itself for no change).
+Expr rewrite(const Expr& e, const std::function<Expr(const Expr&)>& f);
+Stmt rewrite(const Stmt& s, const std::function<Expr(const Expr&)>& fe, const std::function<Stmt(const Stmt&)>& fs);
+
+/// Calls `f` on every distinct node, parents first.
+void walk(const Expr& e, const std::function<void(const Expr&)>& f);
+void walk(const Stmt& s, const std::function<void(const Stmt&)>& fs, const std::function<void(const Expr&)>& fe);
+
+Expr substitute(const Expr& e, const std::map<Var, Expr>& values);
+Stmt substitute(const Stmt& s, const std::map<Var, Expr>& values);
+/// Replaces buffers everywhere they are named (loads, stores, updates, allocs).
+Stmt replace_buffers(const Stmt& s, const std::map<Buffer, Buffer>& buffers);
+/// A copy of `s` whose bound variables (Loop, Let) and allocated buffers are fresh.
+Stmt clone_bindings(const Stmt& s);
+
+std::set<Var> free_vars(const Expr& e);
+std::set<Var> free_vars(const Stmt& s);
+bool uses(const Expr& e, const Var& v);
+bool uses(const Stmt& s, const Var& v);
+/// Buffers loaded from and written to, in order of first appearance.
+struct Accesses {
+  std::vector<Buffer> read, written;
+};
+Accesses buffers_of(const Stmt& s);
+
+}  // namespace loopwright::ir
