@@ -28,5 +28,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(lw_options INTERFACE -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds
                          -Wno-stringop-overflow -Wno-stringop-overread -Wno-free-nonheap-object)
 endif()
-target_compile_definitions(lw_options INTERFACE LOOPWRIGHT_VERSION="${PROJECT_VERSION}"
-                           LOOPWRIGHT_HAS_LLVM=$<BOOL:${LOOPWRIGHT_LLVM}>)
+target_compile_definitions(lw_options INTERFACE LOOPWRIGHT_VERSION="${PROJECT_VERSION}")
+
+# Seen by the driver and by all that use it, and by nothing below, so that presets share the compiler cache.
+add_library(lw_features INTERFACE)
+target_compile_definitions(lw_features INTERFACE LOOPWRIGHT_HAS_LLVM=$<BOOL:${LOOPWRIGHT_LLVM}>)
