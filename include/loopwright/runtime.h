@@ -1,0 +1,140 @@
+// Looking tuned kernels up and running them. Needs neither compiler nor IR: link `loopwright_runtime` alone.
+//
+//   auto runtime = Runtime::open({.databases = {"loopwright.db"}});
+//   auto plan = runtime->plan("rmsnorm");
+//   plan->run({x, w, y});
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "loopwright/artifact.h"
+#include "loopwright/base.h"
+#include "loopwright/shape.h"
+#include "loopwright/target.h"
+
+namespace loopwright {
+
+// ---------------------------------------------------------------- plans as data
+
+/// One tensor of a plan. Inputs and outputs come first, in the order of the graph's declaration.
+struct PlanTensor {
+  std::string name;
+  DType dtype = DType::f32;
+  ArgRole role = ArgRole::input;  ///< `workspace` = intermediate, lives in the plan's arena
+  std::vector<SizeExpr> shape;
+  std::vector<SizeExpr> strides;
+  bool operator==(const PlanTensor&) const = default;
+};
+
+/// One kernel of a plan: a workload, and which plan tensors and symbols are its arguments.
+struct PlanKernel {
+  std::string workload;              ///< digest
+  std::string family;                ///< word for people
+  std::vector<std::int32_t> args;    ///< plan tensor for each non-workspace argument of the artifacts
+  std::vector<std::int32_t> symbols; ///< plan symbol for each symbol of the workload, in the workload's order
+  std::vector<std::string> symbol_names;  ///< the workload's own names of them (`s0`, ...), for matching guards
+  bool operator==(const PlanKernel&) const = default;
+};
+
+/// Everything needed to run a graph but the machine code. Stored in databases as text, so that a program can run a graph
+/// by name without the compiler.
+struct PlanSpec {
+  std::string name;
+  std::string graph_digest;
+  std::vector<Symbol> symbols;
+  std::vector<PlanTensor> tensors;
+  std::vector<PlanKernel> kernels;  ///< in an order in which they may run
+  bool operator==(const PlanSpec&) const = default;
+
+  std::string text() const;  ///< JSON with a version
+  static Result<PlanSpec> parse(std::string_view text);
+};
+
+/// One way to run one kernel of a plan.
+struct Variant {
+  Guard guard;                            ///< symbols by the workload's own names
+  std::shared_ptr<const Artifact> artifact;
+  std::string label;                      ///< for people: template and picks
+  double loss_mean = 0, loss_worst = 0;   ///< expected loss in the guard's box (0.05 = 5 % slower than the best known)
+};
+
+/// How well a stored row fits this machine.
+enum class Match : std::uint8_t { exact, soft_mismatch, nearest, untuned };
+std::string_view name(Match match);
+
+// ---------------------------------------------------------------- running
+
+/// A tensor given to `run`.
+struct TensorView {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  std::span<const std::int64_t> shape;
+  std::span<const std::int64_t> strides;  ///< elements; empty = dense row-major
+};
+
+/// An immutable, shareable plan. All members may be called from many threads at once.
+class Plan {
+ public:
+  /// Checks everything (count, dtype, rank, sizes against the symbols' ranges, strides, alignment to the element,
+  /// outputs that overlap inputs or each other: wrong_arguments, out_of_range, misaligned, aliasing), then runs and
+  /// returns when done. Tensors in the order of `spec().tensors` (inputs, then outputs).
+  Status run(std::span<const TensorView> tensors) const;
+  /// The hot call: no check of the pointers, no allocation once its thread has run the plan at sizes as large, no lock,
+  /// no exception. Symbol values in the order of `spec().symbols`; strides are the plan's. ok, out_of_range (a symbol
+  /// outside its range), no_variant, out_of_memory.
+  ErrorCode launch(void* const* pointers, const std::int64_t* symbols) const noexcept;
+
+  const PlanSpec& spec() const;
+  /// For each kernel, which variant serves these symbol values, how it was matched, what else there is.
+  Result<std::string> explain(std::span<const std::int64_t> symbols) const;
+  /// Bytes of the arena at these symbol values.
+  std::int64_t arena_bytes(std::span<const std::int64_t> symbols) const;
+
+  /// For the planner and the tests. `variants[k]` are sorted by preference: the first whose guard holds serves.
+  static Result<Plan> make(PlanSpec spec, std::vector<std::vector<Variant>> variants,
+                           std::vector<Match> matches = {});
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// What happens when no tuned range holds for a call's sizes.
+enum class OnMiss : std::uint8_t {
+  strict,    ///< no_variant
+  fallback,  ///< `default` in text: the general variant serves, and the sizes are written to `wanted`
+  jit,       ///< the default schedule is compiled now; needs loopwright_compiler (see enable_jit in compile.h)
+};
+
+struct RuntimeOptions {
+  std::vector<std::string> databases;  ///< most important first: user, site, shipped
+  OnMiss on_miss = OnMiss::fallback;
+  int workers = 0;                     ///< CPU workers; 0 = the machine's, or LOOPWRIGHT_WORKERS
+};
+
+/// Databases plus a device. Opening never fails because of a database: what is wrong with one is in `notes`.
+class Runtime {
+ public:
+  static Result<Runtime> open(RuntimeOptions options);
+  /// By the graph's name or its digest. not_found lists what there is; no_variant names the kernels without one.
+  Result<Plan> plan(const std::string& name_or_digest) const;
+  const Target& target() const;
+  /// One line for each database: opened, or why not and what was done instead.
+  const std::vector<std::string>& notes() const;
+  /// Writes the misses since the last call into `wanted` of the first writable database; never blocks on a lock.
+  Status flush_wanted() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// This machine: CPU name, features, caches, workers.
+Target host_target();
+
+}  // namespace loopwright

@@ -1,0 +1,87 @@
+// Tuning a graph's kernels into a database.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "loopwright/base.h"
+#include "loopwright/graph.h"
+#include "loopwright/target.h"
+
+namespace loopwright {
+
+/// How a trial ended. The numbers are stored in databases: append only.
+enum class Outcome : std::uint8_t {
+  ok = 0,
+  rejected = 1,
+  compile_error = 2,
+  launch_error = 3,
+  timeout = 4,
+  crash = 5,
+  wrong_result = 6,
+  out_of_bounds = 7,
+  nondeterministic = 8,
+  resource = 9,
+};
+inline constexpr int kOutcomeCount = 10;
+std::string_view name(Outcome outcome);
+
+struct TuneOptions {
+  std::string database;            ///< path; created when missing
+  Target target;                   ///< default: this machine
+  double budget_s = 60;            ///< wall time for all workloads together
+  std::int64_t max_trials = 0;     ///< for each workload; 0 = no limit but the time
+  std::uint64_t seed = 1;
+  std::string search = "evolution";  ///< `random`, `evolution`
+  bool cost_model = true;
+  int build_threads = 0;           ///< 0 = cores
+  std::vector<Bindings> probes;    ///< extra probe shapes asked for by the user
+  std::string device = "cpu";      ///< `cpu`, or a test device that injects faults (tests only)
+  std::string worker_path;         ///< loopwright-worker; empty = beside this program, or LOOPWRIGHT_WORKER
+  std::string command_line;        ///< recorded with the run
+};
+
+/// What a person sees while a run goes on. Sent at most ten times a second and at every event.
+struct TuneProgress {
+  std::string workload;            ///< family and digest prefix
+  int workload_index = 0, workload_count = 0;
+  std::int64_t trials = 0;
+  std::map<Outcome, std::int64_t> outcomes;
+  double default_ns = 0, best_ns = 0;  ///< medians at the main probe; 0 = not yet
+  std::string best_label;
+  double elapsed_s = 0, left_s = 0;
+  std::string phase;               ///< `default`, `search`, `finals`, `ranges`
+};
+using TuneObserver = std::function<void(const TuneProgress&)>;
+
+struct TunedWorkload {
+  std::string digest, family;
+  double default_ns = 0, best_ns = 0;
+  std::int64_t trials = 0;
+  std::map<Outcome, std::int64_t> outcomes;
+  int ranges = 0;
+  double worst_loss = 0, mean_loss = 0;      ///< at held-out probes
+  double gain_random = 1, gain_evolution = 1; ///< speed-up over the default found by each part of the search
+  bool complete = false;
+};
+struct TuneReport {
+  std::int64_t run_id = 0;
+  std::vector<TunedWorkload> workloads;
+  bool cancelled = false;
+  double elapsed_s = 0, build_s = 0, measure_s = 0;  ///< build and measure are wall time with at least one going on
+};
+
+/// Tunes every workload of `graph` that the database does not hold complete results for, and stores the plan by the
+/// graph's name. `cancel`, when set from a signal handler, ends the run after the trials in flight, committed.
+/// busy when another run has the database; db_* for file trouble.
+Result<TuneReport> tune(const Graph& graph, const TuneOptions& options, const TuneObserver& observer = {},
+                        const std::atomic<bool>* cancel = nullptr);
+/// Goes on with a run that was stopped or killed.
+Result<TuneReport> resume(const std::string& database, std::int64_t run_id, const TuneObserver& observer = {},
+                          const std::atomic<bool>* cancel = nullptr);
+
+}  // namespace loopwright
