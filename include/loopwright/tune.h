@@ -69,7 +69,7 @@ struct TunedWorkload {
   bool complete = false;
 };
 struct TuneReport {
-  std::int64_t run_id = 0;
+  std::string run;                 ///< digest of the run row; any unambiguous prefix resumes it
   std::vector<TunedWorkload> workloads;
   bool cancelled = false;
   double elapsed_s = 0, build_s = 0, measure_s = 0;  ///< build and measure are wall time with at least one going on
@@ -80,8 +80,8 @@ struct TuneReport {
 /// busy when another run has the database; db_* for file trouble.
 Result<TuneReport> tune(const Graph& graph, const TuneOptions& options, const TuneObserver& observer = {},
                         const std::atomic<bool>* cancel = nullptr);
-/// Goes on with a run that was stopped or killed.
-Result<TuneReport> resume(const std::string& database, std::int64_t run_id, const TuneObserver& observer = {},
+/// Goes on with a run that was stopped or killed; an empty `run` means the newest that can be resumed.
+Result<TuneReport> resume(const std::string& database, const std::string& run, const TuneObserver& observer = {},
                           const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace loopwright
