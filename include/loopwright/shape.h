@@ -89,6 +89,8 @@ class SizeExpr {
   /// `names[i]` is the symbol at position i; unknown_name when a symbol of `dim` is not among them.
   static Result<SizeExpr> from(const Dim& dim, const std::vector<std::string>& names);
 
+  /// Values on the stack at the deepest point; `apply` of a result deeper than kMaxDepth is a Bug.
+  int depth() const;
   bool is_constant() const { return items_.size() == 1 && items_[0].op == Op::constant; }
   /// No allocation, no exception.
   std::int64_t evaluate(const std::int64_t* symbol_values) const noexcept;

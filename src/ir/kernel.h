@@ -17,6 +17,8 @@ namespace loopwright::ir {
 ///   emittable  only what a backend prints one to one
 enum class Level : std::uint8_t { naive, scheduled, flat, emittable };
 std::string_view name(Level level);
+std::string_view name(LoopKind kind);
+std::string_view name(Memory memory);
 
 struct Param {
   Buffer buffer;

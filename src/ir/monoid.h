@@ -18,4 +18,7 @@ std::vector<Expr> combine(Monoid monoid, const std::vector<Expr>& a, const std::
 /// True when the result does not depend on the order and grouping, bit for bit (min, max, any, all, arg*, integer sums).
 bool is_exact(Monoid monoid, DType dtype);
 
+/// True when the monoid is defined for state components of these dtypes.
+bool accepts(Monoid monoid, const std::vector<DType>& dtypes);
+
 }  // namespace loopwright::ir

@@ -10,11 +10,15 @@
 // dividing by zero gives 0; shifts by a negative count or by the width or more give 0 (shr of a negative number: -1).
 // Floats: IEEE, round to nearest even; f16 and bf16 operations are computed in f32 and rounded once for each node;
 // min and max return NaN when either side is NaN; a float cast to an integer truncates, saturates, and takes NaN to 0;
-// a cast to bool is `!= 0`. Nothing is reassociated or contracted unless the kernel says so (Kernel::contract).
+// a cast to bool is `!= 0`; an integer cast to a narrower one keeps the low bits. min and max order -0 below +0.
+// `round` takes ties to even; `sign` of NaN is NaN, of a zero that zero; float floor_div is floor(a / b); float mod has
+// the sign of b, fmod (of integers too) the sign of a; a negative integer power is 0 unless the base is 1 or -1.
+// exp, log and the like are correct to the last places of the dtype, not bit for bit. Nothing is reassociated or contracted unless the kernel says so (Kernel::contract).
 // Evaluation: `select` evaluates only the chosen side, `and_` and `or_` of bools stop at the first that decides; so an
 // index that is out of bounds in the side not taken is legal. Everything else has no side effects and no order.
 //
-// Nodes are immutable and shared freely between threads. A variable is its number; `hint` is only for printing.
+// Nodes are immutable and shared freely between threads. A variable is its number; `hint` is only for printing. A
+// variable is bound at most once in a kernel and a buffer is allocated at most once: copies go through `clone_bindings`.
 #pragma once
 
 #include <cstdint>
@@ -143,6 +147,7 @@ struct Seq { std::vector<Stmt> items; };                               // in ord
 struct StmtNode {
   std::variant<Loop, Store, Update, If, Let, Alloc, Seq> v;
 };
+// Builders. Ranks, dtypes of indices and values are checked (a mismatch is a Bug).
 Stmt loop(Var v, Expr extent, Stmt body, LoopKind kind = LoopKind::serial);
 Stmt store(Buffer buffer, std::vector<Expr> index, Expr value);
 Stmt update(Monoid monoid, std::vector<Buffer> buffers, std::vector<Expr> index, std::vector<Expr> values);

@@ -1,4 +1,6 @@
 // Walking and rebuilding trees. `map_children` is the only function that knows where the children of a node are.
+// Shape and strides of an allocated buffer are not children of its Alloc (a buffer's identity is its pointer);
+// `substitute`, `clone_bindings`, `free_vars` and `uses` take them into account all the same.
 #pragma once
 
 #include <functional>
@@ -11,7 +13,8 @@
 
 namespace loopwright::ir {
 
-/// A node with every direct child replaced; the same pointer when nothing changed.
+/// A node with every direct child replaced; the same pointer when nothing changed. New nodes come from the builders, so
+/// constants fold.
 Expr map_children(const Expr& e, const std::function<Expr(const Expr&)>& f);
 Stmt map_children(const Stmt& s, const std::function<Expr(const Expr&)>& fe, const std::function<Stmt(const Stmt&)>& fs);
 
@@ -28,6 +31,8 @@ Expr substitute(const Expr& e, const std::map<Var, Expr>& values);
 Stmt substitute(const Stmt& s, const std::map<Var, Expr>& values);
 /// Replaces buffers everywhere they are named (loads, stores, updates, allocs).
 Stmt replace_buffers(const Stmt& s, const std::map<Buffer, Buffer>& buffers);
+/// The same in an expression.
+Expr replace_buffers(const Expr& e, const std::map<Buffer, Buffer>& buffers);
 /// A copy of `s` whose bound variables (Loop, Let) and allocated buffers are fresh.
 Stmt clone_bindings(const Stmt& s);
 
