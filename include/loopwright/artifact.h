@@ -14,6 +14,7 @@ namespace loopwright {
 
 enum class ArgRole : std::uint8_t { input = 0, output = 1, inout = 2, workspace = 3 };
 std::string_view name(ArgRole role);
+std::optional<ArgRole> parse_arg_role(std::string_view text);
 
 /// One buffer argument, in the order in which the machine code expects addresses.
 struct ArtifactArg {

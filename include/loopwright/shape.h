@@ -46,13 +46,13 @@ class Dim {
     std::int64_t lo, hi;
   };
   Result<Bounds> bounds(const std::vector<Symbol>& symbols) const;
-  /// The largest integer known to divide every value.
+  /// The largest integer known to divide every value; 0 for the zero polynomial, which everything divides.
   std::int64_t known_divisor() const;
   /// The quotient when the polynomial division leaves no remainder.
   std::optional<Dim> divide_exactly(const Dim& divisor) const;
   /// Renames symbols; names without an entry stay.
   Dim rename(const std::map<std::string, std::string>& names) const;
-  /// Canonical text: terms in a fixed order, `0` for zero.
+  /// Canonical text: terms in a fixed order, `0` for zero; `parse` also takes brackets.
   std::string text() const;
   static Result<Dim> parse(std::string_view text);
 
@@ -91,6 +91,8 @@ class SizeExpr {
 
   /// Values on the stack at the deepest point; `apply` of a result deeper than kMaxDepth is a Bug.
   int depth() const;
+  /// One more than the largest symbol position used.
+  int symbol_count() const;
   bool is_constant() const { return items_.size() == 1 && items_[0].op == Op::constant; }
   /// No allocation, no exception.
   std::int64_t evaluate(const std::int64_t* symbol_values) const noexcept;
