@@ -19,23 +19,6 @@ using Digest = std::string;
 using UnixNs = std::int64_t;
 UnixNs read_clock_ns();
 
-/// How a trial ended. Stored by name; closed list, append only.
-enum class Outcome : std::uint8_t {
-  ok,
-  rejected,
-  compile_error,
-  launch_error,
-  timeout,
-  crash,
-  wrong_result,
-  out_of_bounds,
-  nondeterministic,
-  resource,
-};
-inline constexpr int kOutcomeCount = 10;
-std::string_view name(Outcome outcome);
-std::optional<Outcome> parse_outcome(std::string_view text);
-
 /// How much effort stands behind a `best` row; later is more.
 enum class Rigor : std::uint8_t { estimate, measure, patient, exhaustive };
 std::string_view name(Rigor rigor);
@@ -185,7 +168,8 @@ struct ArtifactRow {
 
 /// One tuning run: its command and all that `resume` needs.
 struct RunRow {
-  Digest digest;  ///< random, made by begin_run: a run is an event, not a content
+  Digest digest;        ///< random, made by begin_run: a run is an event, not a content
+  std::int64_t id = 0;  ///< short number for people, unique in this file only; given by begin_run
   std::string command;
   std::uint64_t seed = 0;
   double budget_s = 0;  ///< 0: none

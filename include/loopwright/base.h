@@ -115,6 +115,23 @@ enum class ErrorCode : std::int32_t {
 std::string_view name(ErrorCode code);
 std::optional<ErrorCode> parse_error_code(std::string_view text);
 
+/// How a trial ended. The numbers are stored in databases: append only.
+enum class Outcome : std::uint8_t {
+  ok = 0,
+  rejected = 1,
+  compile_error = 2,
+  launch_error = 3,
+  timeout = 4,
+  crash = 5,
+  wrong_result = 6,
+  out_of_bounds = 7,
+  nondeterministic = 8,
+  resource = 9,
+};
+inline constexpr int kOutcomeCount = 10;
+std::string_view name(Outcome outcome);
+std::optional<Outcome> parse_outcome(std::string_view text);
+
 /// A failure without a bug. The four parts are read in this order; `where` and `works` may be empty.
 struct Error {
   ErrorCode code = ErrorCode::bug;

@@ -14,7 +14,7 @@
 namespace loopwright {
 
 /// What `show` prints.
-enum class Form : std::uint8_t { graph, groups, naive, scheduled, flat, emittable, source, assembly };
+enum class Form : std::uint8_t { graph, groups, naive, scheduled, trace, flat, emittable, source, assembly };
 
 struct ShowOptions {
   Target target;

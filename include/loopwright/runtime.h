@@ -90,6 +90,16 @@ class Plan {
   ErrorCode launch(void* const* pointers, const std::int64_t* symbols) const noexcept;
 
   const PlanSpec& spec() const;
+  /// What serves one kernel at given sizes.
+  struct Choice {
+    int kernel = 0;
+    std::string family, workload, label, guard;
+    Match match = Match::untuned;
+    double loss_mean = 0, loss_worst = 0;
+    bool is_tuned = false;  ///< false: the general variant stands in
+  };
+  /// One for each kernel, in order; no_variant when there is none for a kernel.
+  Result<std::vector<Choice>> choose(std::span<const std::int64_t> symbols) const;
   /// For each kernel, which variant serves these symbol values, how it was matched, what else there is.
   Result<std::string> explain(std::span<const std::int64_t> symbols) const;
   /// Bytes of the arena at these symbol values.

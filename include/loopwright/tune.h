@@ -14,22 +14,6 @@
 
 namespace loopwright {
 
-/// How a trial ended. The numbers are stored in databases: append only.
-enum class Outcome : std::uint8_t {
-  ok = 0,
-  rejected = 1,
-  compile_error = 2,
-  launch_error = 3,
-  timeout = 4,
-  crash = 5,
-  wrong_result = 6,
-  out_of_bounds = 7,
-  nondeterministic = 8,
-  resource = 9,
-};
-inline constexpr int kOutcomeCount = 10;
-std::string_view name(Outcome outcome);
-
 struct TuneOptions {
   std::string database;            ///< path; created when missing
   Target target;                   ///< default: this machine

@@ -84,6 +84,20 @@ std::optional<ErrorCode> parse_error_code(std::string_view text) {
   return std::nullopt;
 }
 
+namespace {
+constexpr std::array<std::string_view, kOutcomeCount> kOutcomes = {
+    "ok",    "rejected",     "compile_error", "launch_error",     "timeout",
+    "crash", "wrong_result", "out_of_bounds", "nondeterministic", "resource"};
+}  // namespace
+
+std::string_view name(Outcome outcome) { return kOutcomes[static_cast<std::size_t>(outcome)]; }
+
+std::optional<Outcome> parse_outcome(std::string_view text) {
+  for (std::size_t i = 0; i < kOutcomes.size(); ++i)
+    if (kOutcomes[i] == text) return static_cast<Outcome>(i);
+  return std::nullopt;
+}
+
 std::string Error::message() const {
   std::string out(name(code));
   out += ": " + asked;

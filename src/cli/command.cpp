@@ -1,0 +1,106 @@
+#include "src/cli/command.h"
+
+#include <csignal>
+#include <cstdlib>
+
+#include "src/cli/output.h"
+
+namespace loopwright::cli {
+namespace {
+
+std::atomic<bool> interrupted{false};
+
+extern "C" void note_interrupt(int) {
+  if (interrupted.exchange(true)) std::_Exit(130);
+}
+
+}  // namespace
+
+Exit exit_code(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::no_variant:
+    case ErrorCode::no_template:
+      return kNoVariant;
+    case ErrorCode::db_read_only:
+    case ErrorCode::db_corrupt:
+    case ErrorCode::db_newer:
+    case ErrorCode::db_foreign:
+    case ErrorCode::db_full:
+    case ErrorCode::db_other:
+      return kDatabase;
+    case ErrorCode::db_locked:
+    case ErrorCode::busy:
+      return kBusy;
+    case ErrorCode::cancelled:
+      return kPartial;
+    default:
+      break;
+  }
+  const int number = static_cast<int>(error.code);
+  const bool is_input = (number >= 100 && number < 300) || error.code == ErrorCode::wrong_arguments ||
+                        error.code == ErrorCode::out_of_range || error.code == ErrorCode::not_found ||
+                        error.code == ErrorCode::io;
+  return is_input ? kUsage : kFailed;
+}
+
+void set_body(CLI::App* command, Context& context, std::function<Result<Exit>()> body) {
+  command->callback([&context, body = std::move(body)] {
+    const Result<Exit> result = body();
+    if (result.ok()) {
+      context.exit = *result;
+    } else {
+      print_error(result.error(), context.json);
+      context.exit = exit_code(result.error());
+    }
+  });
+}
+
+const std::atomic<bool>& watch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = note_interrupt;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  return interrupted;
+}
+
+Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std::vector<Symbol>& symbols,
+                                const std::function<std::int64_t(const Symbol&)>& missing) {
+  Bindings given;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    char* end = nullptr;
+    const std::int64_t value = equals == std::string::npos ? 0 : std::strtoll(text.c_str() + equals + 1, &end, 10);
+    if (equals == std::string::npos || end == text.c_str() + equals + 1 || *end != '\0')
+      return Error{ErrorCode::syntax, "a symbol's value", "`" + text + "`", "--symbol", "--symbol tokens=17"};
+    given[text.substr(0, equals)] = value;
+  }
+  Bindings bindings;
+  std::string known;
+  for (const Symbol& s : symbols) {
+    known += (known.empty() ? "" : ", ") + s.name;
+    auto it = given.find(s.name);
+    const std::int64_t value = it != given.end() ? it->second : missing(s);
+    if (value < s.lo || value > s.hi)
+      return Error{ErrorCode::out_of_range, "a value for symbol " + s.name, std::to_string(value), "--symbol",
+                   std::to_string(s.lo) + " to " + std::to_string(s.hi)};
+    bindings[s.name] = value;
+    if (it != given.end()) given.erase(it);
+  }
+  if (!given.empty())
+    return Error{ErrorCode::unknown_name, "a symbol of the graph", "`" + given.begin()->first + "`", "--symbol",
+                 known.empty() ? "the graph has no symbols" : known};
+  return bindings;
+}
+
+Result<double> parse_duration_s(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (end == text.c_str() || scale == 0 || !(number > 0))
+    return Error{ErrorCode::syntax, "a duration", "`" + text + "`", "", "a positive number with s, m or h: 90s, 30m, 2h"};
+  return number * scale;
+}
+
+}  // namespace loopwright::cli

@@ -1,0 +1,58 @@
+// What every subcommand shares.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "loopwright/base.h"
+#include "loopwright/shape.h"
+
+namespace loopwright::cli {
+
+/// Exit codes; `loopwright --help` lists them.
+enum Exit : int {
+  kOk = 0,
+  kUsage = 1,       ///< wrong arguments or malformed input
+  kPartial = 2,     ///< budget spent or interrupted: what there is was committed, `resume` goes on
+  kNoVariant = 3,   ///< some workload has no valid candidate
+  kDatabase = 4,    ///< a database is damaged, foreign, newer or cannot be written
+  kBusy = 5,        ///< another run has the database, or the device is lost
+  kFailed = 6,      ///< anything else, a wrong result included
+};
+/// The exit code that fits an error.
+Exit exit_code(const Error& error);
+
+/// Options before the subcommand, and what the subcommand leaves behind.
+struct Context {
+  bool json = false;
+  bool plain = false;          ///< no live view even on a terminal
+  std::string command_line;    ///< recorded with tuning runs
+  int exit = kOk;              ///< set by the subcommand that ran
+};
+
+/// Runs `body` when the subcommand is chosen; its error is printed and becomes the exit code.
+void set_body(CLI::App* command, Context& context, std::function<Result<Exit>()> body);
+
+/// Set by the first SIGINT or SIGTERM. A second one ends the process at once.
+const std::atomic<bool>& watch_interrupts();
+
+/// `tokens=17`, as given by repeated --symbol options. A name the graph does not know, or a value outside the symbol's
+/// range, is an error; a symbol that is not given takes `missing(symbol)`.
+Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std::vector<Symbol>& symbols,
+                                const std::function<std::int64_t(const Symbol&)>& missing);
+/// `90`, `90s`, `30m`, `2h` in seconds.
+Result<double> parse_duration_s(const std::string& text);
+
+void add_tune(CLI::App& app, Context& context);        // tune, resume
+void add_run(CLI::App& app, Context& context);
+void add_bench(CLI::App& app, Context& context);
+void add_show(CLI::App& app, Context& context);
+void add_lookup(CLI::App& app, Context& context);      // lookup, explain
+void add_devices(CLI::App& app, Context& context);
+void add_db(CLI::App& app, Context& context);          // db info|list|merge|diff|import|export|doctor|prune
+void add_quickstart(CLI::App& app, Context& context);
+
+}  // namespace loopwright::cli

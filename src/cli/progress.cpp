@@ -1,0 +1,108 @@
+#include "src/cli/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "src/cli/output.h"
+
+namespace loopwright::cli {
+namespace {
+
+constexpr double kPlainInterval_s = 10;
+constexpr int kBarWidth = 30;
+
+int terminal_width() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 80;
+  return size.ws_col;
+}
+
+std::string outcome_list(const TuneProgress& p) {
+  std::string out;
+  for (const auto& [outcome, count] : p.outcomes)
+    if (count > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name(outcome), count);
+  return out.empty() ? "none yet" : out;
+}
+
+std::string best_text(const TuneProgress& p) {
+  if (p.best_ns <= 0) return p.default_ns > 0 ? "default " + format_time(p.default_ns) : "measuring the default";
+  const double ratio = p.default_ns > 0 ? p.default_ns / p.best_ns : 1;
+  return fmt::format("{} ({:.2f}x of the default's {})  {}", format_time(p.best_ns), ratio, format_time(p.default_ns),
+                     p.best_label);
+}
+
+std::string clock_text(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::max(0.0, std::round(seconds)));
+  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+nlohmann::json to_json(const TuneProgress& p) {
+  nlohmann::json outcomes = nlohmann::json::object();
+  for (const auto& [outcome, count] : p.outcomes) outcomes[std::string(name(outcome))] = count;
+  return {{"workload", p.workload}, {"index", p.workload_index}, {"count", p.workload_count}, {"phase", p.phase},
+          {"trials", p.trials},     {"outcomes", outcomes},      {"default_ns", p.default_ns}, {"best_ns", p.best_ns},
+          {"best", p.best_label},   {"elapsed_s", p.elapsed_s},  {"left_s", p.left_s}};
+}
+
+}  // namespace
+
+ProgressView::~ProgressView() { finish(); }
+
+ProgressView::Mode ProgressView::choose(bool json, bool plain) {
+  if (json) return Mode::json;
+  return plain || isatty(STDERR_FILENO) == 0 ? Mode::plain : Mode::live;
+}
+
+bool ProgressView::is_worth_a_line(const TuneProgress& p) const {
+  const bool is_new_best = p.best_ns > 0 && p.best_ns < last_.best_ns * 0.99;
+  return p.workload != last_.workload || p.phase != last_.phase || is_new_best ||
+         p.elapsed_s - last_line_s_ >= kPlainInterval_s;
+}
+
+void ProgressView::update(const TuneProgress& p) {
+  if (mode_ == Mode::silent) return;
+  if (mode_ == Mode::live) {
+    draw(p);
+  } else if (is_worth_a_line(p)) {
+    if (mode_ == Mode::json) {
+      fmt::print(stderr, "{}\n", to_json(p).dump());
+    } else {
+      fmt::print(stderr, "[{}] {}/{} {} {}: {} trials ({}), best {}, {} left\n", clock_text(p.elapsed_s),
+                 p.workload_index + 1, p.workload_count, p.workload, p.phase, p.trials, outcome_list(p), best_text(p),
+                 clock_text(p.left_s));
+    }
+    last_line_s_ = p.elapsed_s;
+  }
+  last_ = p;
+}
+
+void ProgressView::draw(const TuneProgress& p) {
+  const double total = p.elapsed_s + p.left_s;
+  const double share = total > 0 ? p.elapsed_s / total : 0;
+  const int filled = static_cast<int>(std::lround(share * kBarWidth));
+  const std::string lines[] = {
+      fmt::format("tuning {} of {}: {}", p.workload_index + 1, p.workload_count, p.workload),
+      fmt::format("  [{}{}] {} gone, {} left   {}", std::string(filled, '#'), std::string(kBarWidth - filled, '.'),
+                  clock_text(p.elapsed_s), clock_text(p.left_s), p.phase),
+      fmt::format("  best    {}", best_text(p)),
+      fmt::format("  trials  {}  ({})", p.trials, outcome_list(p)),
+  };
+  const auto width = static_cast<std::size_t>(terminal_width() - 1);
+  std::string frame = drawn_lines_ > 0 ? fmt::format("\033[{}A", drawn_lines_) : "";
+  drawn_lines_ = 0;
+  for (const std::string& line : lines) {
+    frame += "\r\033[K" + line.substr(0, width) + "\n";
+    ++drawn_lines_;
+  }
+  fmt::print(stderr, "{}", frame);
+  std::fflush(stderr);
+}
+
+void ProgressView::finish() { drawn_lines_ = 0; }
+
+}  // namespace loopwright::cli

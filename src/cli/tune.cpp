@@ -1,0 +1,102 @@
+// tune, resume.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "loopwright/runtime.h"
+#include "loopwright/tune.h"
+#include "src/cli/command.h"
+#include "src/cli/output.h"
+#include "src/cli/progress.h"
+#include "src/cli/report.h"
+
+namespace loopwright::cli {
+namespace {
+
+struct TuneArguments {
+  std::vector<std::string> files;
+  std::string budget = "5m";
+  TuneOptions options;
+  std::vector<std::string> probes;
+  bool no_cost_model = false;
+};
+
+/// `tokens=4096,batch=2` → one probe.
+Result<std::vector<Bindings>> parse_probes(const std::vector<std::string>& texts, const Graph& graph) {
+  std::vector<Bindings> probes;
+  for (const std::string& text : texts) {
+    std::vector<std::string> parts;
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t comma = std::min(text.find(',', at), text.size());
+      parts.push_back(text.substr(at, comma - at));
+      at = comma + 1;
+    }
+    LW_TRY(Bindings probe, parse_bindings(parts, graph.symbols(), [](const Symbol& s) { return s.hi; }));
+    probes.push_back(std::move(probe));
+  }
+  return probes;
+}
+
+Result<Exit> run_tune(const TuneArguments& arguments, const Context& context) {
+  LW_TRY(const double budget_s, parse_duration_s(arguments.budget));
+  std::vector<Graph> graphs;
+  for (const std::string& file : arguments.files) {
+    LW_TRY(Graph g, Graph::load(file));
+    graphs.push_back(std::move(g));
+  }
+  const std::atomic<bool>& interrupts = watch_interrupts();
+  std::vector<TuneReport> reports;
+  double left_s = budget_s;
+  for (std::size_t i = 0; i < graphs.size() && !interrupts; ++i) {
+    TuneOptions options = arguments.options;
+    options.target = host_target();
+    options.budget_s = left_s / static_cast<double>(graphs.size() - i);
+    options.cost_model = !arguments.no_cost_model;
+    options.command_line = context.command_line;
+    LW_TRY(options.probes, parse_probes(arguments.probes, graphs[i]));
+    ProgressView view(ProgressView::choose(context.json, context.plain));
+    LW_TRY(TuneReport report,
+           tune(graphs[i], options, [&](const TuneProgress& p) { view.update(p); }, &interrupts));
+    left_s = std::max(1.0, left_s - report.elapsed_s);
+    reports.push_back(std::move(report));
+  }
+  return print_reports(reports, arguments.options.database, context.json);
+}
+
+Result<Exit> run_resume(const std::string& database, const std::string& run, const Context& context) {
+  ProgressView view(ProgressView::choose(context.json, context.plain));
+  LW_TRY(TuneReport report,
+         resume(database, run, [&](const TuneProgress& p) { view.update(p); }, &watch_interrupts()));
+  view.finish();
+  return print_reports({report}, database, context.json);
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<TuneArguments>();
+  CLI::App* tune = app.add_subcommand("tune", "tune the kernels of graph files for this machine into a database");
+  tune->add_option("files", arguments->files, "graph files (.lw)")->required()->check(CLI::ExistingFile);
+  tune->add_option("--db", arguments->options.database, "the database; made when missing")->default_val("loopwright.db");
+  tune->add_option("--budget", arguments->budget, "wall time for everything: 90s, 30m, 2h")->capture_default_str();
+  tune->add_option("--max-trials", arguments->options.max_trials, "trials for each workload; 0 = as the budget allows");
+  tune->add_option("--seed", arguments->options.seed, "seed of the search")->capture_default_str();
+  tune->add_option("--search", arguments->options.search, "how candidates are proposed")
+      ->check(CLI::IsMember({"evolution", "random"}))->capture_default_str();
+  tune->add_flag("--no-cost-model", arguments->no_cost_model, "propose without the learned ranking");
+  tune->add_option("--jobs", arguments->options.build_threads, "threads that compile; 0 = all cores");
+  tune->add_option("--shapes", arguments->probes, "a shape to tune for besides the range's own: tokens=4096");
+  tune->add_option("--worker", arguments->options.worker_path, "the program that measures (default: beside this one)");
+  tune->add_option("--device", arguments->options.device, "")->group("");  // test devices that inject faults
+  set_body(tune, context, [arguments, &context] { return run_tune(*arguments, context); });
+
+  auto database = std::make_shared<std::string>();
+  auto run = std::make_shared<std::string>();
+  CLI::App* resume = app.add_subcommand("resume", "go on with a tuning run that was stopped or killed");
+  resume->add_option("run", *run, "the run, or a prefix of it (default: the newest that was stopped)");
+  resume->add_option("--db", *database, "the database")->default_val("loopwright.db");
+  set_body(resume, context, [database, run, &context] { return run_resume(*database, *run, context); });
+}
+
+}  // namespace loopwright::cli
