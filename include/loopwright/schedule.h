@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -126,6 +127,9 @@ class Schedule {
   void assume_multiple(const std::string& symbol, std::int64_t factor);
   /// Every pointer is aligned to this many bytes.
   void assume_alignment(std::int64_t bytes);
+
+  /// Runs `steps` on a copy and keeps the result only when nothing was rejected; says whether it was kept.
+  bool attempt(const std::function<void(Schedule&)>& steps);
 
   // ---- result
   bool ok() const;

@@ -1,0 +1,130 @@
+// Matrix products with any pointwise prologue and epilogue: cache tiles, packed operands, a register tile that runs over
+// the reduction without guards.
+#include <algorithm>
+
+#include "families.h"
+#include "nests.h"
+
+namespace loopwright::schedules {
+namespace {
+
+struct Product {
+  NestInfo nest;
+  LoopId row, column, reduction;  ///< of the result [.., row, column] and the sum
+  std::vector<LoopId> batch;
+  std::string left, right;        ///< operands indexed by row and reduction, by reduction and column
+};
+
+/// One update that sums a product of two tensors over one loop, each with one of the result's last two loops.
+std::vector<Product> find_products(const Schedule& s) {
+  std::vector<Product> out;
+  for (const NestInfo& n : updates(s)) {
+    if (n.monoid != "sum" || n.reduction.size() != 1 || n.spatial.size() < 2) continue;
+    Product p{n, n.spatial[n.spatial.size() - 2], n.spatial.back(), n.reduction[0], {}, {}, {}};
+    p.batch.assign(n.spatial.begin(), n.spatial.end() - 2);
+    const auto has = [](const ReadInfo& r, const LoopId& l) {
+      return std::find(r.dims.begin(), r.dims.end(), l.name) != r.dims.end();
+    };
+    for (const ReadInfo& r : n.reads) {
+      if (!has(r, p.reduction)) continue;
+      if (has(r, p.row) && !has(r, p.column)) p.left = r.buffer;
+      if (has(r, p.column) && !has(r, p.row)) p.right = r.buffer;
+    }
+    if (!p.left.empty() && !p.right.empty()) out.push_back(std::move(p));
+  }
+  return out;
+}
+
+/// Position of the loop among the dimensions with which the nest reads `buffer`; -1 when it is not there.
+int dimension_of(const NestInfo& n, const std::string& buffer, const LoopId& l) {
+  for (const ReadInfo& r : n.reads)
+    if (r.buffer == buffer)
+      for (std::size_t d = 0; d < r.dims.size(); ++d)
+        if (r.dims[d] == l.name) return static_cast<int>(d);
+  return -1;
+}
+
+/// Tiles for `stage`: panels of `width` along dimension `d`.
+std::vector<std::int64_t> panel_tiles(const Schedule& s, const std::string& buffer, int d, std::int64_t width) {
+  std::vector<std::int64_t> tiles(s.buffer(buffer).shape.size(), 1);
+  tiles[static_cast<std::size_t>(d)] = width;
+  return tiles;
+}
+
+/// Order for `stage`: panels outermost, then the reduction, the rest in front.
+std::vector<int> panel_order(const Schedule& s, const std::string& buffer, int panel, int reduction) {
+  std::vector<int> order;
+  for (int d = 0; d < static_cast<int>(s.buffer(buffer).shape.size()); ++d)
+    if (d != panel && d != reduction) order.push_back(d);
+  order.insert(order.end(), {panel, reduction});
+  return order;
+}
+
+}  // namespace
+
+bool is_matmul(const Schedule& s) { return updates(s).size() == 1 && find_products(s).size() == 1; }
+
+void schedule_matmul(Schedule& s, Space& k) {
+  const std::int64_t lanes = natural_lanes(s, updates(s)[0]);
+  const std::int64_t rows = k.pick("rows", {6, 4, 8, 2, 1});              // register tile: rows ...
+  const std::int64_t columns = k.pick("columns", {2, 1, 3, 4}) * lanes;  // ... by vectors of columns
+  const std::int64_t row_panels = k.pick("row_panels", {16, 8, 32, 4, 1, 64});        // cache tile in register tiles
+  const std::int64_t column_panels = k.pick("column_panels", {16, 8, 32, 4, 1, 64});
+  const std::int64_t depth = k.pick("depth", {256, 512, 128, 1024, 0});   // of the reduction; 0 = all of it
+  const bool packs_left = k.pick_flag("pack_left", true);
+  const bool packs_right = k.pick_flag("pack_right", true);
+  const bool is_parallel = k.pick_flag("parallel", true);
+
+  inline_intermediates(s);
+  const std::vector<Product> products = find_products(s);
+  if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
+  const Product p = products[0];
+  const int left_row = dimension_of(p.nest, p.left, p.row), left_sum = dimension_of(p.nest, p.left, p.reduction);
+  const int right_column = dimension_of(p.nest, p.right, p.column), right_sum = dimension_of(p.nest, p.right, p.reduction);
+
+  const std::vector<LoopId> i = s.split(p.row, {row_panels * rows, rows});
+  const std::vector<LoopId> j = s.split(p.column, {column_panels * columns, columns});
+  if (!s.ok()) return;
+  const bool is_deep = depth > 0 && s.max_extent(p.reduction) > depth;
+  const std::vector<LoopId> r = is_deep ? s.split(p.reduction, {depth}) : std::vector<LoopId>{{}, p.reduction};
+  if (!s.ok()) return;
+  std::vector<LoopId> order = p.batch;
+  order.insert(order.end(), {i[0], j[0]});
+  if (is_deep) order.push_back(r[0]);
+  order.insert(order.end(), {j[1], i[1], r[1], i[2], j[2]});
+  s.reorder(order);
+
+  // The epilogue works on the finished cache tile; the accumulator shrinks to it.
+  const std::vector<NestInfo> tail = outputs(s);
+  if (!s.ok()) return;
+  if (!p.nest.writes_output) {
+    if (tail.size() != 1) return s.reject("several outputs behind one product");
+    const std::vector<LoopId> e = s.fuse_epilogue(tail[0].buffer, j[0], Place::shared);
+    if (!s.ok()) return;
+    s.attempt([&](Schedule& t) { vectorize_inner(t, e.back(), 2 * natural_lanes(t, tail[0])); });
+  }
+  const LoopId home = is_deep ? r[0] : j[0];
+  if (packs_right)
+    s.stage(p.right, home, Place::shared, panel_order(s, p.right, right_column, right_sum),
+            panel_tiles(s, p.right, right_column, columns));
+  if (packs_left)
+    s.stage(p.left, home, Place::shared, panel_order(s, p.left, left_row, left_sum),
+            panel_tiles(s, p.left, left_row, rows));
+  const std::vector<LoopId> back = s.hold(p.nest.buffer, i[1], Place::registers);
+  if (!s.ok()) return;
+  s.unroll(i[2]);
+  s.vectorize(j[2]);
+  if (back.size() >= 2) {
+    s.attempt([&](Schedule& t) {
+      t.unroll(back[back.size() - 2]);
+      t.vectorize(back.back());
+    });
+  }
+  if (is_parallel) {
+    std::vector<LoopId> outer = p.batch;
+    outer.insert(outer.end(), {i[0], j[0]});
+    s.parallel(fuse_all(s, outer));
+  }
+}
+
+}  // namespace loopwright::schedules

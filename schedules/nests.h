@@ -1,0 +1,44 @@
+// Questions about nests, and moves that several families make.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "loopwright/schedule.h"
+
+namespace loopwright::schedules {
+
+bool is_pointwise(const NestInfo& nest);
+/// The nests that update, in order.
+std::vector<NestInfo> updates(const Schedule& s);
+/// The nests that write parameters, in order.
+std::vector<NestInfo> outputs(const Schedule& s);
+/// The nest that computes `buffer`: of a reduction the updating one.
+NestInfo nest_of(const Schedule& s, const std::string& buffer);
+/// How many nests read `buffer`.
+int reader_count(const Schedule& s, const std::string& buffer);
+
+/// Substitutes every pointwise intermediate into its readers, but for those that `keep` names.
+void inline_intermediates(Schedule& s, const std::vector<std::string>& keep = {});
+
+/// Fuses the innermost loops of a pointwise nest while every access walks through them as through one dimension.
+/// Returns the nest's loops afterwards.
+std::vector<LoopId> fuse_contiguous(Schedule& s, const NestInfo& nest);
+
+/// Fuses all the loops, which are directly nested; an empty list gives an empty handle.
+LoopId fuse_all(Schedule& s, std::vector<LoopId> loops);
+
+/// The widest power of two up to `width` that is not beyond the loop's largest extent; at least 1.
+std::int64_t clamp_width(const Schedule& s, const LoopId& loop, std::int64_t width);
+
+/// Splits `loop` into vectors of at most `width` elements and vectorizes them. Returns the outer loop.
+LoopId vectorize_inner(Schedule& s, const LoopId& loop, std::int64_t width);
+
+/// Turns the serial reduction over `loop` into `vectors` vector accumulators of `lanes` elements each, combined as a
+/// tree: first vectors, then lanes.
+void reduce_in_vectors(Schedule& s, const LoopId& loop, std::int64_t lanes, std::int64_t vectors);
+
+/// Lanes of the widest vector in the computation's widest element type among a nest's write and reads.
+std::int64_t natural_lanes(const Schedule& s, const NestInfo& nest);
+
+}  // namespace loopwright::schedules

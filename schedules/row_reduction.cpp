@@ -1,0 +1,91 @@
+// Rows: sums, softmax, layer and RMS norm along the last axes; one worker keeps a row while everything is done to it.
+#include <algorithm>
+
+#include "families.h"
+#include "nests.h"
+
+namespace loopwright::schedules {
+namespace {
+
+/// The number of leading loops of the last output that are rows: those over which every reduction is indexed.
+/// -1 when the reductions disagree.
+int count_row_loops(const Schedule& s) {
+  int rows = -1;
+  for (const NestInfo& n : updates(s)) {
+    const int spatial = static_cast<int>(n.spatial.size());
+    if (rows >= 0 && spatial != rows) return -1;
+    rows = spatial;
+  }
+  return rows;
+}
+
+/// Pointwise intermediates that several nests read: computing them once into the row may pay.
+std::vector<std::string> find_shared_rows(const Schedule& s) {
+  std::vector<std::string> out;
+  for (const NestInfo& n : s.nests())
+    if (is_pointwise(n) && !n.writes_output && reader_count(s, n.buffer) > 1) out.push_back(n.buffer);
+  return out;
+}
+
+/// The buffers of intermediate nests, last first, without repetition.
+std::vector<std::string> intermediates_backwards(const Schedule& s) {
+  std::vector<std::string> out;
+  const std::vector<NestInfo> nests = s.nests();
+  for (auto n = nests.rbegin(); n != nests.rend(); ++n)
+    if (!n->writes_output && std::find(out.begin(), out.end(), n->buffer) == out.end()) out.push_back(n->buffer);
+  return out;
+}
+
+}  // namespace
+
+bool is_row_reduction(const Schedule& s) {
+  const std::vector<NestInfo> sums = updates(s);
+  if (sums.empty() || outputs(s).size() != 1) return false;
+  const int rows = count_row_loops(s);
+  if (rows < 1 || static_cast<int>(outputs(s)[0].loops.size()) < rows) return false;
+  // The reduction runs along memory: some read ends in a reduction loop.
+  return std::all_of(sums.begin(), sums.end(), [](const NestInfo& n) {
+    return n.reduction.size() >= 1 && std::any_of(n.reads.begin(), n.reads.end(), [&](const ReadInfo& r) {
+             return !r.dims.empty() && r.dims.back() == n.reduction.back().name;
+           });
+  });
+}
+
+void schedule_row_reduction(Schedule& s, Space& k) {
+  const bool keeps_rows = !find_shared_rows(s).empty() && k.pick_flag("keep_row", true);
+  const std::int64_t accumulators = k.pick("accumulators", {4, 2, 8, 1});
+  const std::int64_t vectors = k.pick("vectors", {4, 1, 2, 8});
+  const std::int64_t rows_per_task = k.pick("rows_per_task", {1, 4, 16});
+  const bool is_parallel = k.pick_flag("parallel", true);
+
+  inline_intermediates(s, keeps_rows ? find_shared_rows(s) : std::vector<std::string>{});
+  const int row_count = count_row_loops(s);
+  if (!s.ok() || row_count < 1) return s.reject("reductions over different rows");
+  const NestInfo last = outputs(s)[0];
+  LoopId row = fuse_all(s, {last.loops.begin(), last.loops.begin() + row_count});
+  if (rows_per_task > 1) {
+    const std::vector<LoopId> parts = s.split(row, {rows_per_task});
+    if (!s.ok()) return;
+    if (is_parallel) s.parallel(parts[0]);
+    row = parts[1];
+  } else if (is_parallel) {
+    s.parallel(row);
+  }
+  for (const std::string& buffer : intermediates_backwards(s)) {
+    const bool is_sum = nest_of(s, buffer).is_update;
+    s.compute_at(buffer, row, is_sum ? Place::registers : Place::shared);
+    if (!s.ok()) return;
+  }
+  for (const NestInfo& n : s.nests()) {
+    if (n.is_init) continue;
+    if (n.is_update) {
+      const LoopId r = fuse_all(s, n.reduction);
+      if (s.ok()) s.attempt([&](Schedule& t) { reduce_in_vectors(t, r, natural_lanes(t, n), accumulators); });
+    } else if (!n.loops.empty() && !(n.loops.back() == row)) {
+      s.attempt([&](Schedule& t) { vectorize_inner(t, n.loops.back(), natural_lanes(t, n) * vectors); });
+    }
+    if (!s.ok()) return;
+  }
+}
+
+}  // namespace loopwright::schedules
