@@ -11,8 +11,11 @@ namespace loopwright::ir {
 std::string print(const Kernel& k);
 std::string print(const Stmt& s);
 std::string print(const Expr& e);
-/// The kernel text with a `>` in front of every line that belongs to `marked`.
+/// The kernel text with `> ` in front of every line that belongs to `marked`, and two blanks before the others.
 std::string print_marked(const Kernel& k, const Stmt& marked);
+/// True for words of the expression grammar, which can name neither a parameter nor a symbol: `and`, `or`, `true`,
+/// `false`, `inf_f32`, ...
+bool is_reserved_name(std::string_view text);
 /// Errors carry line, column and what was expected.
 Result<Kernel> parse_kernel(std::string_view text);
 
