@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "loopwright/measure.h"
+
+namespace loopwright {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double time_calls_ns(const std::function<void()>& call, std::int64_t count) {
+  const auto begin = Clock::now();
+  for (std::int64_t i = 0; i < count; ++i) call();
+  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / static_cast<double>(count);
+}
+
+double quantile(const std::vector<double>& sorted, double q) {
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - std::floor(at)) * (sorted[above] - sorted[below]);
+}
+
+}  // namespace
+
+std::vector<Timing> time_interleaved(const std::vector<std::function<void()>>& contenders,
+                                     const InterleaveOptions& options) {
+  constexpr int kLeastRounds = 5;
+  std::vector<std::int64_t> batch;
+  double round_s = 0;
+  for (const auto& call : contenders) {
+    double one_ns = std::max(1.0, time_calls_ns(call, 1));  // warm-up
+    one_ns = std::max(1.0, time_calls_ns(call, one_ns > 1e8 ? 1 : 3));
+    batch.push_back(std::max<std::int64_t>(1, std::llround(std::ceil(options.min_sample_s * 1e9 / one_ns))));
+    round_s += static_cast<double>(batch.back()) * one_ns * 1e-9;
+  }
+  const int affordable = static_cast<int>(options.budget_s / std::max(round_s, 1e-9));
+  const int rounds = std::clamp(affordable, std::min(kLeastRounds, options.rounds), options.rounds);
+  std::mt19937_64 random(options.seed);
+  std::vector<std::vector<double>> samples(contenders.size());
+  std::vector<std::size_t> order(contenders.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (int r = 0; r < rounds; ++r) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (std::size_t c : order) samples[c].push_back(time_calls_ns(contenders[c], batch[c]));
+  }
+  std::vector<Timing> out;
+  for (std::vector<double>& s : samples) {
+    std::sort(s.begin(), s.end());
+    out.push_back({quantile(s, 0.5), quantile(s, 0.1), quantile(s, 0.9), static_cast<int>(s.size())});
+  }
+  return out;
+}
+
+}  // namespace loopwright

@@ -1,0 +1,113 @@
+// The device that is a worker process: verification against a float64 reference and timing with rotated buffers.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "loopwright/target.h"
+#include "tuner/case.h"
+#include "tuner/device.h"
+#include "tuner/worker.h"
+
+namespace loopwright::tuner {
+
+struct MeasureSettings {
+  double min_sample_ns = 50e3;           ///< launches are batched until a sample takes as long
+  std::int64_t max_batch = 4096;
+  std::int64_t rotate_bytes = 0;         ///< sets of buffers together exceed this; 0: twice the last cache
+  std::int64_t max_sets = 4096;
+  std::int64_t max_case_bytes = 2ll << 30;  ///< of inputs and outputs; a larger probe is not tried
+  double hang_factor = 20;               ///< a launch may take this many times the default schedule's time
+  double min_limit_s = 1;                ///< and this long in any case
+  double first_limit_s = 20;             ///< before the default schedule's time is known
+  double reference_limit_s = 60;
+  std::string text() const;              ///< canonical
+};
+
+/// A fault that the worker is told to commit after a run, by candidate; used by the test device alone.
+struct FaultOrder {
+  std::string kind;  ///< hang, crash, out_of_bounds, wrong_result, nondeterministic
+};
+
+class WorkerDevice : public Device {
+ public:
+  static Result<std::unique_ptr<WorkerDevice>> start(const std::string& worker_path, const Target& target,
+                                                     MeasureSettings settings);
+  std::string policy() const override { return settings_.text(); }
+  Status open(const Setup& setup) override;
+  Verdict verify(const Candidate& candidate) override;
+  Samples time(const Candidate& candidate, const Bindings& probe, int count, double give_up_ns) override;
+  void set_default_time(double default_ns) override;
+  void release(const std::string& candidate_digest) override;
+
+  /// From now on runs of this candidate end with the fault.
+  void order_fault(const std::string& candidate_digest, FaultOrder fault) { faults_[candidate_digest] = fault; }
+  int respawns() const { return respawns_; }
+
+ private:
+  /// How one command to the worker went.
+  struct Step {
+    Outcome outcome = Outcome::ok;
+    ErrorCode code = ErrorCode::ok;
+    std::string detail;
+    std::string reply;
+  };
+  struct Loaded {
+    int id = 0;
+    std::uint64_t used = 0;
+  };
+  struct TimedBuffers {
+    Bindings probe;
+    bool valid = false;
+    std::vector<CaseBuffer> buffers;
+    std::vector<std::uint64_t> offsets;  ///< of the first set
+    std::uint64_t stride = 0, end = 0;
+    std::int64_t sets = 1;
+    std::int64_t next = 0;               ///< the set whose turn it is
+  };
+
+  WorkerDevice(MeasureSettings settings, Target target) : settings_(std::move(settings)), target_(std::move(target)) {}
+  std::int64_t limit_ms() const;
+  Step command(const std::string& json, std::int64_t timeout_ms);
+  Status ensure_worker();
+  Step load(const std::string& key, const Artifact& artifact);
+  void plan_cases();
+  Status prepare(Case& c);
+  Status run_reference(Case& c);
+  Step run_once(const Candidate& candidate, Case& c, bool second);
+  Step run_retried(const Candidate& candidate, Case& c, bool second);
+  Step check_surroundings(const Case& c) const;
+  bool check_outputs(const Case& c, CaseResult& result) const;
+  bool can_use(const Candidate& candidate, const Case& c) const;
+  CaseResult verify_case(const Candidate& candidate, Case& c, Verdict& verdict);
+  Step place_workspace(const Artifact& artifact, const Bindings& probe, bool second);
+  Step prepare_timing(const Bindings& probe);
+  Step check_timing(const Candidate& candidate) const;
+  std::vector<std::uint64_t> case_offsets(const Artifact& artifact, const Case& c) const;
+
+  MeasureSettings settings_;
+  Target target_;
+  std::unique_ptr<Worker> worker_;
+  int known_generation_ = -1;
+  std::map<std::string, Loaded> loaded_;
+  int next_kernel_ = 1;
+  std::uint64_t uses_ = 0;
+  std::string suspect_;            ///< the one candidate that ran in this process, or `several`
+  int respawns_ = 0;
+  double default_ns_ = 0;
+  Setup setup_;
+  std::list<Case> cases_;
+  std::uint64_t next_place_ = 0;
+  TimedBuffers timed_;
+  std::vector<GuardedBuffer> workspace_;
+  std::vector<std::uint8_t> first_output_;
+  std::map<std::string, FaultOrder> faults_;
+};
+
+/// Current clock of a CPU core in kHz; 0 when the system does not say.
+std::int64_t read_clock_khz();
+
+}  // namespace loopwright::tuner

@@ -1,0 +1,157 @@
+#include "tuner/tolerance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "src/graph/ops.h"
+#include "tuner/values.h"
+
+namespace loopwright::tuner {
+namespace {
+
+const std::set<std::string, std::less<>> kTranscendental = {
+    "exp",  "exp2", "expm1", "log",  "log2", "log1p", "sin",  "cos",  "tan",  "asin",  "acos",  "atan", "sinh",
+    "cosh", "tanh", "erf",   "pow",  "atan2", "cbrt", "sigmoid", "rsqrt"};
+const std::set<std::string, std::less<>> kJumping = {"eq",    "ne",   "lt",   "le",    "gt",  "ge",     "floor",
+                                                     "ceil",  "round", "trunc", "sign", "mod", "fmod",   "floor_div",
+                                                     "argmax", "argmin", "is_nan", "is_inf"};
+
+double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return 0x1p-11;
+    case DType::bf16: return 0x1p-8;
+    case DType::f32: return 0x1p-24;
+    case DType::f64: return 0x1p-53;
+    default: return 0;
+  }
+}
+
+double largest(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return 65504;
+    case DType::bf16: return 3.3895e38;
+    case DType::f32: return std::numeric_limits<float>::max();
+    default: return std::numeric_limits<double>::max();
+  }
+}
+
+double count_elements(const TensorType& type, const Bindings& probe) {
+  double count = 1;
+  for (const Dim& d : type.shape) {
+    const auto value = d.evaluate(probe);
+    count *= value.ok() ? static_cast<double>(std::max<std::int64_t>(*value, 1)) : 1.0;
+  }
+  return count;
+}
+
+/// Elements that one result of a reduction or contraction sums up.
+double reduction_length(const Graph& graph, const Node& node, graph::OpKind kind, const Bindings& probe) {
+  const double results = count_elements(node.type, probe);
+  const double first = count_elements(graph.type(node.inputs[0]), probe);
+  if (kind == graph::OpKind::contraction && node.inputs.size() >= 2) {
+    return std::sqrt(first * count_elements(graph.type(node.inputs[1]), probe) / results);
+  }
+  if (kind == graph::OpKind::scan) return std::sqrt(first) + 1;
+  if (kind == graph::OpKind::write) return first;
+  return first / results;
+}
+
+double rounding_of(const Graph& graph, const Node& node, const Bindings& probe) {
+  const graph::Op* op = graph::find_op(node.op);
+  const double u = unit_roundoff(node.type.dtype);
+  if (op == nullptr) return 0;
+  using graph::OpKind;
+  switch (op->kind) {
+    case OpKind::source:
+    case OpKind::view:
+    case OpKind::gather: return 0;
+    case OpKind::pointwise: return kTranscendental.contains(node.op) ? 4 * u : u;
+    case OpKind::reduction:
+    case OpKind::contraction:
+    case OpKind::scan:
+    case OpKind::write: break;
+  }
+  const double length = std::max(1.0, reduction_length(graph, node, op->kind, probe));
+  return u + (2 + 2 * std::sqrt(length)) * unit_roundoff(accumulator(node.type.dtype));
+}
+
+bool reads_float(const Graph& graph, const Node& node) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](Value v) { return v.id >= 0 && is_float(graph.type(v).dtype); });
+}
+
+}  // namespace
+
+std::string Tolerance::text() const {
+  if (relative == 0 && jumping_share == 0) return "exact";
+  std::string text = fmt::format("rel {:.3g} of |ref| + rms", relative);
+  if (jumping_share > 0) text += fmt::format(", {:.3g} of the elements free", jumping_share);
+  return text;
+}
+
+Tolerance find_tolerance(const Graph& graph, Value value, const Bindings& probe) {
+  std::set<std::int32_t> seen;
+  std::vector<Value> open{value};
+  double squares = 0;
+  Tolerance tolerance;
+  bool rounded = false;
+  while (!open.empty()) {
+    const Value v = open.back();
+    open.pop_back();
+    if (v.id < 0 || !seen.insert(v.id).second) continue;
+    const Node& node = graph.node(v);
+    const double rounding = rounding_of(graph, node, probe);
+    squares += rounding * rounding;
+    rounded = rounded || (rounding > 0 && is_float(node.type.dtype));
+    const bool jumps = kJumping.contains(node.op) || (node.op == "cast" && !is_float(node.type.dtype));
+    if (jumps && reads_float(graph, node)) tolerance.jumping_share = kJumpingShare;
+    open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+  }
+  if (!rounded) tolerance.jumping_share = 0;  // jumps on stored values are exact
+  const DType dtype = graph.type(value).dtype;
+  if (is_float(dtype)) tolerance.relative = kSlack * std::sqrt(squares);
+  return tolerance;
+}
+
+Deviation compare_output(DType dtype, const void* data, const std::vector<std::int64_t>& positions,
+                         const std::vector<double>& expected, const Tolerance& tolerance) {
+  double squares = 0;
+  std::int64_t finite = 0;
+  const double limit = largest(dtype);
+  for (const double e : expected) {
+    if (std::fabs(e) > limit || std::isnan(e)) continue;
+    squares += e * e;
+    ++finite;
+  }
+  const double rms = finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
+  Deviation result;
+  const auto count = static_cast<std::int64_t>(expected.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double e = expected[i];
+    const double x = read_element(dtype, data, positions.empty() ? i : positions[i]);
+    if (std::isnan(e) && std::isnan(x)) continue;
+    if (e == x) continue;
+    // Beyond the largest number of the type, infinity is as right as the last few numbers before it.
+    const bool overflows = is_float(dtype) && std::fabs(e) > limit * (1 - tolerance.relative);
+    if (overflows && std::fabs(x) >= limit * (1 - tolerance.relative) && std::signbit(x) == std::signbit(e)) continue;
+    const double distance = std::fabs(x - e);
+    const double scale = std::fabs(e) + rms;
+    if (std::isfinite(distance)) {
+      result.max_abs = std::max(result.max_abs, distance);
+      result.max_rel = std::max(result.max_rel, scale > 0 ? distance / scale : 1);
+      if (distance <= tolerance.relative * scale) continue;
+    }
+    if (result.outside++ == 0) result.first = i, result.found = x, result.expected = e;
+  }
+  const auto free = tolerance.jumping_share > 0
+                        ? std::max<std::int64_t>(2, static_cast<std::int64_t>(tolerance.jumping_share * static_cast<double>(count)))
+                        : 0;
+  result.passed = result.outside <= free;
+  return result;
+}
+
+}  // namespace loopwright::tuner

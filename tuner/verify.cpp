@@ -1,0 +1,332 @@
+// The verification half of WorkerDevice: nothing is timed before it passed here.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "tuner/measure.h"
+
+namespace loopwright::tuner {
+namespace {
+
+using nlohmann::json;
+
+/// Beyond this a reference run is not repeated with a second seed at the same probe.
+constexpr double kSlowReferenceS = 3;
+
+}  // namespace
+
+void WorkerDevice::plan_cases() {
+  std::int64_t seed = static_cast<std::int64_t>(setup_.seed % 1000000) * 16 + 1;
+  const auto add = [&](const Bindings& probe, Draw draw, Placement placement) {
+    cases_.push_back({.probe = probe, .seed = seed, .draw = draw, .placement = placement});
+  };
+  for (std::size_t i = 0; i < setup_.verify_probes.size(); ++i) {
+    const bool is_main = i + 1 == setup_.verify_probes.size();
+    const Bindings& probe = setup_.verify_probes[i];
+    if (is_main) {
+      add(probe, Draw::normal, Placement::aligned);
+      ++seed;
+      // One of these two: buffers aligned to the element alone, for candidates that do not ask for more.
+      add(probe, Draw::positive, Placement::exact);
+      add(probe, Draw::positive, Placement::aligned);
+    } else {
+      const Draw draw = i % 2 == 0 ? Draw::normal : Draw::positive;
+      add(probe, draw, Placement::exact);
+      add(probe, draw, Placement::aligned);
+    }
+    ++seed;
+  }
+}
+
+bool WorkerDevice::can_use(const Candidate& candidate, const Case& c) const {
+  const Guard& guard = candidate.artifact->guard;
+  if (!guard.holds(c.probe)) return false;
+  if (guard.alignment_bytes <= 1) {
+    // Exact placement shows more; the aligned twin of the same seed would show nothing new.
+    if (c.placement == Placement::exact) return true;
+    for (const Case& other : cases_) {
+      if (&other != &c && other.seed == c.seed && other.placement == Placement::exact) return false;
+    }
+    return true;
+  }
+  return c.placement == Placement::aligned;
+}
+
+Status WorkerDevice::prepare(Case& c) {
+  if (c.prepared || !c.usable) return Unit{};
+  c.bytes = count_case_bytes(*setup_.reference, c.probe);
+  if (c.bytes > settings_.max_case_bytes) {
+    c.usable = false;
+    return Unit{};
+  }
+  for (const Case& other : cases_) {
+    const bool same_probe = other.prepared && other.probe == c.probe && other.seed != c.seed;
+    if (same_probe && other.reference_s > kSlowReferenceS) c.usable = false;
+  }
+  if (!c.usable) return Unit{};
+  const Case* twin = nullptr;
+  for (const Case& other : cases_) {
+    if (other.prepared && other.seed == c.seed && other.probe == c.probe) twin = &other;
+  }
+  c.buffers = twin != nullptr ? twin->buffers
+                              : make_case_buffers(*setup_.reference, *setup_.naive, c.probe, c.draw,
+                                                  static_cast<std::uint64_t>(c.seed));
+  LW_CHECK(ensure_worker());
+  Arena& arena = worker_->arena();
+  json zones = json::array();
+  for (CaseBuffer& b : c.buffers) {
+    b.place = place_buffer(next_place_, static_cast<std::uint64_t>(b.span * size_bytes(b.dtype)), size_bytes(b.dtype),
+                           c.placement);
+    if (next_place_ > arena.bytes() / 2) {
+      c.usable = false;
+      return Unit{};
+    }
+    zones.push_back({b.place.zone_before, kZoneBytes});
+    zones.push_back({b.place.zone_after, kZoneBytes});
+    paint_canaries(arena, b.place);
+    std::memcpy(arena.at(b.place.data), b.pristine.data(), b.pristine.size());
+  }
+  if (twin == nullptr) LW_CHECK(run_reference(c));
+  // The reference may have needed a new process, which was told of the cases prepared so far.
+  const Step step = command(json{{"command", "guard"}, {"on", true}, {"zones", zones}}.dump(), 10000);
+  if (step.outcome != Outcome::ok) {
+    return Error{.code = step.code, .asked = "guard buffers in the worker", .found = step.detail};
+  }
+  c.prepared = true;
+  return Unit{};
+}
+
+/// Runs the float64 kernel on the case's inputs. It is compiled code too, so it runs in the worker, before any candidate
+/// has touched the case; its results are copied here, where no candidate can reach them.
+Status WorkerDevice::run_reference(Case& c) {
+  const Artifact& reference = *setup_.reference;
+  Arena& arena = worker_->arena();
+  const auto fail = [&](const Step& step) {
+    return Error{.code = step.code, .asked = "run the float64 reference", .found = step.detail};
+  };
+  if (Step step = load("reference:" + setup_.workload, reference); step.outcome != Outcome::ok) return fail(step);
+  if (Step step = place_workspace(reference, c.probe, false); step.outcome != Outcome::ok) return fail(step);
+  std::uint64_t next = workspace_.empty() ? arena.bytes() / 4 * 3 : workspace_.back().zone_after;
+  std::vector<std::uint64_t> offsets;
+  std::size_t tensor = 0, space = 0;
+  for (const ArtifactArg& arg : reference.args) {
+    if (arg.role == ArgRole::workspace) {
+      offsets.push_back(workspace_[space++].data);
+      continue;
+    }
+    CaseBuffer& b = c.buffers[tensor++];
+    if (arg.role == ArgRole::input) {
+      offsets.push_back(b.place.data);
+      continue;
+    }
+    // Results go to memory of their own, in the reference's dtype.
+    next = (next + 127) / 128 * 128;
+    const auto bytes = static_cast<std::uint64_t>(b.span * size_bytes(arg.dtype));
+    if (next + bytes > arena.bytes()) {
+      return Error{.code = ErrorCode::too_large, .asked = "run the float64 reference", .found = "its results do not fit"};
+    }
+    fill_poison(arg.dtype, arena.at(next), static_cast<std::int64_t>(bytes), false);
+    for (std::int64_t i = 0; arg.role == ArgRole::inout && i < b.span; ++i) {
+      write_element(arg.dtype, arena.at(next), i, read_element(b.dtype, b.pristine.data(), i));
+    }
+    offsets.push_back(next);
+    next += bytes;
+  }
+  const auto from = std::chrono::steady_clock::now();
+  const Step step = command(json{{"command", "run"},
+                                 {"kernel", loaded_.at("reference:" + setup_.workload).id},
+                                 {"buffers", offsets},
+                                 {"symbols", symbol_values(reference.symbols, c.probe)}}
+                                .dump(),
+                            static_cast<std::int64_t>(settings_.reference_limit_s * 1e3));
+  if (step.outcome != Outcome::ok) return fail(step);
+  c.reference_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+  tensor = 0;
+  std::size_t position = 0;
+  for (const ArtifactArg& arg : reference.args) {
+    const std::uint64_t at = offsets[position++];
+    if (arg.role == ArgRole::workspace) continue;
+    CaseBuffer& b = c.buffers[tensor++];
+    if (arg.role == ArgRole::input) continue;
+    const auto count = b.positions.empty() ? b.span : static_cast<std::int64_t>(b.positions.size());
+    b.expected.resize(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      b.expected[i] = read_element(arg.dtype, arena.at(at), b.positions.empty() ? i : b.positions[i]);
+    }
+    for (const auto& o : setup_.graph->outputs()) {
+      if (o.name == b.name) b.tolerance = find_tolerance(*setup_.graph, o.value, c.probe);
+    }
+    for (const auto& u : setup_.graph->updates()) {
+      if (setup_.graph->node(u.input).name == b.name) b.tolerance = find_tolerance(*setup_.graph, u.value, c.probe);
+    }
+  }
+  return Unit{};
+}
+
+std::vector<std::uint64_t> WorkerDevice::case_offsets(const Artifact& artifact, const Case& c) const {
+  std::vector<std::uint64_t> offsets;
+  std::size_t tensor = 0, space = 0;
+  for (const ArtifactArg& arg : artifact.args) {
+    offsets.push_back(arg.role == ArgRole::workspace ? workspace_[space++].data : c.buffers[tensor++].place.data);
+  }
+  return offsets;
+}
+
+WorkerDevice::Step WorkerDevice::run_once(const Candidate& candidate, Case& c, bool second) {
+  const Artifact& artifact = *candidate.artifact;
+  if (Step step = load(candidate.digest, artifact); step.outcome != Outcome::ok) return step;
+  if (Step step = place_workspace(artifact, c.probe, second); step.outcome != Outcome::ok) return step;
+  Arena& arena = worker_->arena();
+  for (CaseBuffer& b : c.buffers) {
+    if (b.role == ArgRole::output) fill_poison(b.dtype, arena.at(b.place.data), static_cast<std::int64_t>(b.place.bytes), second);
+    if (b.role == ArgRole::inout) std::memcpy(arena.at(b.place.data), b.pristine.data(), b.pristine.size());
+  }
+  json order{{"command", "run"},
+             {"kernel", loaded_.at(candidate.digest).id},
+             {"buffers", case_offsets(artifact, c)},
+             {"symbols", symbol_values(artifact.symbols, c.probe)}};
+  if (const auto fault = faults_.find(candidate.digest); fault != faults_.end()) {
+    for (const CaseBuffer& b : c.buffers) {
+      if (b.role != ArgRole::input && b.place.bytes > 0) {
+        order["fault"] = {{"kind", fault->second.kind}, {"offset", b.place.data}, {"bytes", b.place.bytes}};
+      }
+    }
+  }
+  suspect_ = suspect_.empty() || suspect_ == candidate.digest ? candidate.digest : "several";
+  Step step = command(order.dump(), limit_ms());
+  if (step.outcome != Outcome::ok) return step;
+  return check_surroundings(c);
+}
+
+/// An earlier candidate may have left this process in a bad state: a crash or a hang counts when it happens again in a
+/// process that ran nothing else.
+WorkerDevice::Step WorkerDevice::run_retried(const Candidate& candidate, Case& c, bool second) {
+  const bool alone = suspect_.empty() || suspect_ == candidate.digest;
+  Step step = run_once(candidate, c, second);
+  const bool ended = step.outcome == Outcome::crash || step.outcome == Outcome::timeout;
+  if (ended && !alone && !worker_->is_alive()) step = run_once(candidate, c, second);
+  return step;
+}
+
+WorkerDevice::Step WorkerDevice::check_surroundings(const Case& c) const {
+  Arena& arena = worker_->arena();
+  const auto fail = [](std::string detail) { return Step{Outcome::out_of_bounds, ErrorCode::out_of_bounds, std::move(detail), {}}; };
+  Step step;
+  for (const CaseBuffer& b : c.buffers) {
+    if (const auto broken = find_broken_canary(arena, b.place)) {
+      step = fail(fmt::format("changed byte {} of {}, which has {} bytes", *broken, b.name, b.place.bytes));
+      paint_canaries(arena, b.place);
+    }
+    if (b.role == ArgRole::input && std::memcmp(arena.at(b.place.data), b.pristine.data(), b.pristine.size()) != 0) {
+      step = fail("changed input " + b.name);
+      std::memcpy(arena.at(b.place.data), b.pristine.data(), b.pristine.size());
+    }
+  }
+  for (const GuardedBuffer& w : workspace_) {
+    if (const auto broken = find_broken_canary(arena, w)) {
+      step = fail(fmt::format("changed byte {} of a workspace of {} bytes", *broken, w.bytes));
+    }
+  }
+  return step;
+}
+
+bool WorkerDevice::check_outputs(const Case& c, CaseResult& result) const {
+  bool passed = true;
+  for (const CaseBuffer& b : c.buffers) {
+    if (b.role == ArgRole::input) continue;
+    const std::uint8_t* data = worker_->arena().at(b.place.data);
+    const Deviation d = compare_output(b.dtype, data, b.positions, b.expected, b.tolerance);
+    result.max_abs_error = std::max(result.max_abs_error, d.max_abs);
+    result.max_rel_error = std::max(result.max_rel_error, d.max_rel);
+    if (result.tolerance.empty() || b.tolerance.relative > 0) result.tolerance = b.tolerance.text();
+    if (d.passed) continue;
+    passed = false;
+    result.detail = fmt::format("{} of {} elements of {} are off ({}); the first is number {}: {} instead of {}",
+                                d.outside, b.expected.size(), b.name, b.tolerance.text(), d.first, d.found, d.expected);
+  }
+  return passed;
+}
+
+CaseResult WorkerDevice::verify_case(const Candidate& candidate, Case& c, Verdict& verdict) {
+  CaseResult result{.probe = c.probe, .seed = c.seed};
+  const auto fail = [&](Outcome outcome, ErrorCode code, const std::string& detail) {
+    verdict.outcome = outcome;
+    verdict.code = code;
+    verdict.detail = detail;
+    result.detail = detail;
+    return result;
+  };
+  Step step = run_retried(candidate, c, false);
+  result.red_zones_clean = step.outcome != Outcome::out_of_bounds;
+  if (step.outcome != Outcome::ok) return fail(step.outcome, step.code, step.detail);
+  if (!check_outputs(c, result)) return fail(Outcome::wrong_result, ErrorCode::wrong_result, result.detail);
+  first_output_.clear();
+  for (const CaseBuffer& b : c.buffers) {
+    if (b.role == ArgRole::input) continue;
+    const std::uint8_t* data = worker_->arena().at(b.place.data);
+    first_output_.insert(first_output_.end(), data, data + b.place.bytes);
+  }
+  step = run_retried(candidate, c, true);
+  result.red_zones_clean = step.outcome != Outcome::out_of_bounds;
+  if (step.outcome != Outcome::ok) return fail(step.outcome, step.code, step.detail);
+  std::size_t at = 0;
+  for (const CaseBuffer& b : c.buffers) {
+    if (b.role == ArgRole::input) continue;
+    const std::uint8_t* data = worker_->arena().at(b.place.data);
+    // Gaps of a strided output keep the poison, which differs between the two runs.
+    const std::int64_t width = size_bytes(b.dtype);
+    if (b.positions.empty()) {
+      result.repeatable = result.repeatable && std::memcmp(data, first_output_.data() + at, b.place.bytes) == 0;
+    }
+    for (const std::int64_t p : b.positions) {
+      if (std::memcmp(data + p * width, first_output_.data() + at + p * width, static_cast<std::size_t>(width)) != 0) {
+        result.repeatable = false;
+      }
+    }
+    at += b.place.bytes;
+  }
+  if (!result.repeatable) {
+    return fail(Outcome::nondeterministic, ErrorCode::nondeterministic, "two runs on the same inputs differ");
+  }
+  result.passed = true;
+  return result;
+}
+
+Verdict WorkerDevice::verify(const Candidate& candidate) {
+  Verdict verdict;
+  if (candidate.artifact->guard.alignment_bytes > 64) {
+    verdict.outcome = Outcome::rejected;
+    verdict.code = ErrorCode::unsupported;
+    verdict.detail = fmt::format("assumes {}-byte alignment, the tuner gives 64", candidate.artifact->guard.alignment_bytes);
+    return verdict;
+  }
+  for (Case& c : cases_) {
+    if (!can_use(candidate, c)) continue;
+    if (const auto status = prepare(c); !status.ok()) {
+      verdict.outcome = Outcome::launch_error;
+      verdict.code = status.error().code;
+      verdict.detail = status.error().message();
+      return verdict;
+    }
+    if (!c.usable) continue;
+    verdict.cases.push_back(verify_case(candidate, c, verdict));
+    if (verdict.outcome != Outcome::ok) {
+      // Whatever wrote where it should not may have harmed the process as well.
+      if (verdict.outcome == Outcome::out_of_bounds && worker_->is_alive()) {
+        if (const auto fresh = worker_->respawn(); fresh.ok()) ++respawns_;
+      }
+      return verdict;
+    }
+  }
+  if (verdict.cases.empty()) {
+    verdict.outcome = Outcome::rejected;
+    verdict.code = ErrorCode::unsupported;
+    verdict.detail = "no probe fits the guard " + candidate.artifact->guard.text();
+  }
+  return verdict;
+}
+
+}  // namespace loopwright::tuner
