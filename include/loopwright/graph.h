@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -34,33 +36,36 @@ struct TensorType {
 };
 
 /// A named argument of an op: axes, sizes, a dtype, a number.
-using Attribute = std::variant<std::int64_t, double, bool, std::string, DType, std::vector<std::int64_t>, std::vector<Dim>>;
+using Attribute =
+    std::variant<std::int64_t, double, bool, std::string, DType, std::vector<std::int64_t>, std::vector<Dim>>;
 struct NamedAttribute {
   std::string name;
   Attribute value;
   bool operator==(const NamedAttribute&) const = default;
 };
 
-/// One op: `op` is a name of the op table (`coverage` in src/graph/ops.h prints it). Inputs of the graph are nodes
-/// with op "input".
+/// One op: `op` is a name of the op table (docs/lw.md lists it). Inputs of the graph are nodes with op "input".
 struct Node {
   std::string op;
   std::vector<Value> inputs;
   std::vector<NamedAttribute> attributes;  ///< sorted by name, defaults left out
   TensorType type;
-  std::string name;  ///< unique in the graph
+  std::string
+      name;  ///< unique in the graph, among symbols too; [A-Za-z_][A-Za-z0-9_]*, not a word of the text format
 };
 
 /// A graph under construction or finished; cheap to move, copyable.
 class Graph {
  public:
-  explicit Graph(std::string name = "graph") : name_(std::move(name)) {}
+  /// Characters that a name cannot hold become `_`.
+  explicit Graph(std::string name = "graph");
 
   // ---- building. Every builder infers dtype and shape and returns an Error (dtype_mismatch, shape_mismatch,
   // wrong_arity, bad_attribute, size_overflow, unknown_op, duplicate_name) that names the op and its operands.
   Result<Dim> symbol(const std::string& name, std::int64_t lo, std::int64_t hi);
   Result<Value> input(const std::string& name, TensorType type);
-  /// Any op of the table by name. `name` of the result may be empty (one is made up).
+  /// Any op of the table by name, or a composite (softmax, gelu, ...). `name` of the result may be empty (one is made
+  /// up). Operands that may be absent have id -1.
   Result<Value> apply(const std::string& op, const std::vector<Value>& inputs,
                       std::vector<NamedAttribute> attributes = {}, const std::string& name = "");
   /// A scalar constant (rank 0) of any dtype.
@@ -80,6 +85,8 @@ class Graph {
   Result<Value> rms_norm(Value x, Value weight, double eps);
   Result<Value> gelu(Value x, bool tanh_approximation);
   Result<Value> silu(Value x);
+  /// The value gets that name: one with a made-up name is renamed, for any other a `copy` is added, so that
+  /// `output.name` is always the name of `output.value`, which is never an input.
   Status output(const std::string& name, Value value);
   /// After a run the memory of `input` holds `value` (same dtype and shape).
   Status update(Value input, Value value);
@@ -100,6 +107,7 @@ class Graph {
   };
   const std::vector<Update>& updates() const { return updates_; }
   std::vector<Value> inputs() const;  ///< in order of declaration
+  std::optional<Value> find(std::string_view name) const;
 
   /// Canonical .lw text; parses back to an equal graph.
   std::string text() const;
@@ -114,6 +122,13 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<Output> outputs_;
   std::vector<Update> updates_;
+  std::map<std::string, Value, std::less<>> by_name_;
+  std::set<std::int32_t> made_up_;  ///< values whose name nobody chose
+
+  Result<Value> add_node(Node node);
+  Status check_name(const std::string& name, const std::string& asked) const;
+  std::string make_up_name(std::size_t number) const;
+  void claim_name(const std::string& name, Value v);
 };
 
 }  // namespace loopwright

@@ -14,7 +14,8 @@ struct Group {
   Graph graph;
   std::vector<std::string> inputs;   ///< for each input of `graph`: the name of the value in the whole graph
   std::vector<std::string> outputs;  ///< for each output of `graph`: likewise
-  std::vector<std::string> updates;  ///< for each update of `graph`: the input of the whole graph that is written
+  std::vector<std::string>
+      updates;  ///< for each update of `graph`: the input of the whole graph that is written
   std::vector<std::string> symbols;  ///< for each symbol of `graph`: the name in the whole graph
 };
 
