@@ -22,6 +22,7 @@ struct Array {
   double get(const std::vector<std::int64_t>& index) const;
   void set(const std::vector<std::int64_t>& index, double value);
   std::int64_t get_int(const std::vector<std::int64_t>& index) const;
+  void set_int(const std::vector<std::int64_t>& index, std::int64_t value);
 };
 
 struct InterpretOptions {
@@ -38,5 +39,8 @@ Status interpret(const Kernel& k, const Bindings& symbols, std::map<std::string,
 /// Exact conversions between stored bits and double, as the IR defines casts (f16, bf16 round to nearest even).
 double load_element(DType dtype, const std::uint8_t* bytes);
 void store_element(DType dtype, std::uint8_t* bytes, double value);
+/// The same for integers, exact for i64.
+std::int64_t load_integer(DType dtype, const std::uint8_t* bytes);
+void store_integer(DType dtype, std::uint8_t* bytes, std::int64_t value);
 
 }  // namespace loopwright::ir
