@@ -1,0 +1,40 @@
+// From a proposal of the search to machine code. An interface, so that searches are tested on made-up spaces.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "loopwright/artifact.h"
+#include "loopwright/schedule.h"
+#include "src/driver/build.h"
+
+namespace loopwright::tuner {
+
+/// A candidate whose template ran and whose kernel is lowered.
+struct Prepared {
+  int template_index = 0;
+  std::string template_name;
+  std::vector<Space::Choice> choices;
+  std::string trace;
+  std::string kernel_digest;           ///< of the lowered kernel: equal digests, equal code
+  std::vector<float> features;
+  std::shared_ptr<const void> kernel;  ///< what `compile` needs
+  Picks picks() const;
+};
+
+/// Both steps may be called from several threads at once. An Error is a rejection or a failed compilation; its code
+/// says which outcome it is (see classify_build_error).
+class Builder {
+ public:
+  virtual ~Builder() = default;
+  virtual int template_count() const = 0;
+  virtual std::string template_name(int index) const = 0;
+  virtual Result<Prepared> prepare(int template_index, Space& space) const = 0;
+  virtual Result<std::shared_ptr<const Artifact>> compile(const Prepared& prepared) const = 0;
+};
+
+/// The compiler. Features are taken at `probe`.
+std::unique_ptr<Builder> make_driver_builder(const driver::Job& job, const Target& target, const Bindings& probe);
+
+}  // namespace loopwright::tuner
