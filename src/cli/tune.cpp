@@ -10,6 +10,7 @@
 #include "src/cli/output.h"
 #include "src/cli/progress.h"
 #include "src/cli/report.h"
+#include "src/cli/tune_files.h"
 
 namespace loopwright::cli {
 namespace {
@@ -38,29 +39,11 @@ Result<std::vector<Bindings>> parse_probes(const std::vector<std::string>& texts
   return probes;
 }
 
-Result<Exit> run_tune(const TuneArguments& arguments, const Context& context) {
+Result<Exit> run_tune(TuneArguments arguments, const Context& context) {
   LW_TRY(const double budget_s, parse_duration_s(arguments.budget));
-  std::vector<Graph> graphs;
-  for (const std::string& file : arguments.files) {
-    LW_TRY(Graph g, Graph::load(file));
-    graphs.push_back(std::move(g));
-  }
-  const std::atomic<bool>& interrupts = watch_interrupts();
-  std::vector<TuneReport> reports;
-  double left_s = budget_s;
-  for (std::size_t i = 0; i < graphs.size() && !interrupts; ++i) {
-    TuneOptions options = arguments.options;
-    options.target = host_target();
-    options.budget_s = left_s / static_cast<double>(graphs.size() - i);
-    options.cost_model = !arguments.no_cost_model;
-    options.command_line = context.command_line;
-    LW_TRY(options.probes, parse_probes(arguments.probes, graphs[i]));
-    ProgressView view(ProgressView::choose(context.json, context.plain));
-    LW_TRY(TuneReport report,
-           tune(graphs[i], options, [&](const TuneProgress& p) { view.update(p); }, &interrupts));
-    left_s = std::max(1.0, left_s - report.elapsed_s);
-    reports.push_back(std::move(report));
-  }
+  arguments.options.cost_model = !arguments.no_cost_model;
+  LW_TRY(const std::vector<TuneReport> reports,
+         tune_files(arguments.files, arguments.options, budget_s, arguments.probes, context));
   return print_reports(reports, arguments.options.database, context.json);
 }
 
@@ -73,6 +56,32 @@ Result<Exit> run_resume(const std::string& database, const std::string& run, con
 }
 
 }  // namespace
+
+Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files, const TuneOptions& common,
+                                           double budget_s, const std::vector<std::string>& probes,
+                                           const Context& context) {
+  std::vector<Graph> graphs;
+  for (const std::string& file : files) {
+    LW_TRY(Graph g, Graph::load(file));
+    graphs.push_back(std::move(g));
+  }
+  const std::atomic<bool>& interrupts = watch_interrupts();
+  std::vector<TuneReport> reports;
+  double left_s = budget_s;
+  for (std::size_t i = 0; i < graphs.size() && !interrupts; ++i) {
+    TuneOptions options = common;
+    options.target = host_target();
+    options.budget_s = left_s / static_cast<double>(graphs.size() - i);
+    options.command_line = context.command_line;
+    LW_TRY(options.probes, parse_probes(probes, graphs[i]));
+    ProgressView view(ProgressView::choose(context.json, context.plain));
+    LW_TRY(TuneReport report,
+           tune(graphs[i], options, [&](const TuneProgress& p) { view.update(p); }, &interrupts));
+    left_s = std::max(1.0, left_s - report.elapsed_s);
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
 
 void add_tune(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<TuneArguments>();

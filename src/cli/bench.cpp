@@ -1,0 +1,42 @@
+// bench: default against tuned schedules.
+#include <memory>
+
+#include "src/cli/command.h"
+#include "src/cli/comparison.h"
+
+namespace loopwright::cli {
+namespace {
+
+struct BenchArguments {
+  std::vector<std::string> files, databases = {"loopwright.db"}, symbols;
+  std::uint64_t seed = 1;
+};
+
+Result<Exit> run_bench(const BenchArguments& a, const Context& context) {
+  std::vector<ComparisonRow> rows;
+  for (const std::string& file : a.files) {
+    LW_TRY(const Graph graph, Graph::load(file));
+    std::vector<Bindings> shapes = typical_shapes(graph);
+    if (!a.symbols.empty()) {
+      LW_TRY(Bindings only, parse_bindings(a.symbols, graph.symbols(), [](const Symbol& s) { return s.hi; }));
+      shapes = {std::move(only)};
+    }
+    LW_TRY(auto more, compare_default_and_tuned(graph, a.databases, shapes, a.seed));
+    rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
+  return print_comparison(rows, context.json);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Context& context) {
+  auto a = std::make_shared<BenchArguments>();
+  CLI::App* bench = app.add_subcommand("bench", "time default against tuned schedules, interleaved, with the error");
+  bench->add_option("files", a->files, "graph files (.lw)")->required()->check(CLI::ExistingFile);
+  bench->add_option("--db", a->databases, "databases, most important first")->capture_default_str();
+  bench->add_option("--symbol", a->symbols, "a symbol's value: tokens=17 (default: a few typical shapes)");
+  bench->add_option("--seed", a->seed, "of the random data")->capture_default_str();
+  set_body(bench, context, [a, &context] { return run_bench(*a, context); });
+}
+
+}  // namespace loopwright::cli

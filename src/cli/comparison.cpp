@@ -1,0 +1,86 @@
+#include "src/cli/comparison.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "loopwright/compile.h"
+#include "loopwright/runtime.h"
+#include "src/cli/output.h"
+#include "src/cli/rehearsal.h"
+
+namespace loopwright::cli {
+
+std::vector<Bindings> typical_shapes(const Graph& graph) {
+  std::vector<Bindings> shapes;
+  for (const std::int64_t size : {std::int64_t{1}, std::int64_t{16}, std::int64_t{128}}) {
+    Bindings b;
+    for (const Symbol& s : graph.symbols()) b[s.name] = std::clamp(size, s.lo, s.hi);
+    if (shapes.empty() || !(shapes.back() == b)) shapes.push_back(std::move(b));
+  }
+  return shapes;
+}
+
+Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph, const std::vector<std::string>& databases,
+                                                             const std::vector<Bindings>& shapes, std::uint64_t seed) {
+  LW_TRY(const Plan plain, make_plan(graph, {.target = host_target(), .databases = {}, .on_miss = OnMiss::jit}));
+  LW_TRY(const Runtime runtime, Runtime::open({.databases = databases, .on_miss = OnMiss::fallback}));
+  for (const std::string& note : runtime.notes()) fmt::print(stderr, "{}\n", note);
+  LW_TRY(const Plan tuned, runtime.plan(graph.name()));
+  std::vector<ComparisonRow> rows;
+  for (const Bindings& shape : shapes) {
+    LW_TRY(Rehearsal a, Rehearsal::make(graph, plain.spec(), shape, seed));
+    LW_TRY(Rehearsal b, Rehearsal::make(graph, tuned.spec(), shape, seed));
+    LW_CHECK(a.run(plain));
+    LW_CHECK(b.run(tuned));
+    LW_TRY(const auto outputs, b.compare());
+    LW_TRY(const auto choices, tuned.choose(b.symbols()));
+    ComparisonRow row{.graph = graph.name(), .passed = true};
+    for (const auto& [symbol, value] : shape) row.shape += fmt::format("{}{}={}", row.shape.empty() ? "" : " ", symbol, value);
+    if (row.shape.empty()) row.shape = "-";
+    for (const Rehearsal::Output& o : outputs) {
+      row.error = std::max(row.error, o.max_rel);
+      row.passed &= o.passed;
+    }
+    Match worst = Match::exact;
+    for (const Plan::Choice& c : choices) worst = std::max(worst, c.match);
+    row.match = name(worst);
+    std::vector<void*> at = a.pointers(), bt = b.pointers();
+    const std::vector<Timing> times =
+        time_interleaved({[&] { plain.launch(at.data(), a.symbols().data()); },
+                          [&] { tuned.launch(bt.data(), b.symbols().data()); }});
+    row.default_schedule = times[0];
+    row.tuned = times[1];
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Exit print_comparison(const std::vector<ComparisonRow>& rows, bool json) {
+  Table table({"graph", "shape", "default", "spread", "tuned", "spread", "ratio", "error", "verdict", "match"});
+  nlohmann::json all = nlohmann::json::array();
+  bool passed = true;
+  double log_ratio = 0;
+  for (const ComparisonRow& r : rows) {
+    passed &= r.passed;
+    const double ratio = r.default_schedule.median_ns / r.tuned.median_ns;
+    log_ratio += std::log(ratio);
+    table.add({r.graph, r.shape, format_time(r.default_schedule.median_ns), fmt::format("{:.0f}%", 100 * r.default_schedule.spread()),
+               format_time(r.tuned.median_ns), fmt::format("{:.0f}%", 100 * r.tuned.spread()), fmt::format("{:.2f}x", ratio),
+               fmt::format("{:.2g}", r.error), r.passed ? "ok" : "WRONG", r.match});
+    all.push_back({{"graph", r.graph}, {"shape", r.shape}, {"default_ns", r.default_schedule.median_ns},
+                   {"default_spread", r.default_schedule.spread()}, {"tuned_ns", r.tuned.median_ns},
+                   {"tuned_spread", r.tuned.spread()}, {"ratio", ratio}, {"error", r.error}, {"passed", r.passed},
+                   {"match", r.match}});
+  }
+  if (json) {
+    print_json(all);
+  } else {
+    fmt::print("{}", table.text());
+    if (rows.size() > 1) fmt::print("geometric mean of the ratios: {:.2f}x\n", std::exp(log_ratio / static_cast<double>(rows.size())));
+  }
+  return passed ? kOk : kFailed;
+}
+
+}  // namespace loopwright::cli

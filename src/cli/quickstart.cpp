@@ -1,0 +1,64 @@
+// quickstart: the whole way once. Tune what the database does not hold, look it up, run it, check it, compare.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "db/query.h"
+#include "src/cli/command.h"
+#include "src/cli/comparison.h"
+#include "src/cli/report.h"
+#include "src/cli/tune_files.h"
+
+namespace loopwright::cli {
+namespace {
+
+struct QuickstartArguments {
+  std::vector<std::string> files;
+  std::string database = "loopwright.db", budget = "60s";
+};
+
+bool holds_plan(const std::string& database, const Graph& graph) {
+  const auto query = db::Query::open(database);
+  if (!query.ok()) return false;
+  const auto plan = query->find_plan(graph.name());
+  return plan.ok() && plan->graph_text == graph.text();
+}
+
+Result<Exit> run_quickstart(const QuickstartArguments& a, const Context& context) {
+  LW_TRY(const double budget_s, parse_duration_s(a.budget));
+  std::vector<std::string> missing;
+  for (const std::string& file : a.files) {
+    LW_TRY(const Graph graph, Graph::load(file));
+    if (!holds_plan(a.database, graph)) missing.push_back(file);
+  }
+  if (missing.empty()) {
+    fmt::print(stderr, "{} holds tuned kernels for every graph: nothing to tune\n", a.database);
+  } else {
+    TuneOptions options;
+    options.database = a.database;
+    LW_TRY(const std::vector<TuneReport> reports, tune_files(missing, options, budget_s, {}, context));
+    const Exit exit = context.json ? kOk : print_reports(reports, a.database, false);
+    for (const TuneReport& r : reports)
+      if (r.cancelled) return exit;
+  }
+  std::vector<ComparisonRow> rows;
+  for (const std::string& file : a.files) {
+    LW_TRY(const Graph graph, Graph::load(file));
+    LW_TRY(auto more, compare_default_and_tuned(graph, {a.database}, typical_shapes(graph), 1));
+    rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
+  return print_comparison(rows, context.json);
+}
+
+}  // namespace
+
+void add_quickstart(CLI::App& app, Context& context) {
+  auto a = std::make_shared<QuickstartArguments>();
+  CLI::App* command = app.add_subcommand("quickstart", "tune, look up, run, check and compare in one go");
+  command->add_option("files", a->files, "graph files (.lw)")->required()->check(CLI::ExistingFile);
+  command->add_option("--db", a->database, "the database; made when missing")->capture_default_str();
+  command->add_option("--budget", a->budget, "wall time for tuning")->capture_default_str();
+  set_body(command, context, [a, &context] { return run_quickstart(*a, context); });
+}
+
+}  // namespace loopwright::cli

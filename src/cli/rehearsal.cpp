@@ -1,0 +1,141 @@
+#include "src/cli/rehearsal.h"
+
+#include "src/driver/build.h"
+#include "src/runtime/device.h"
+#include "tuner/case.h"
+#include "tuner/tolerance.h"
+#include "tuner/values.h"
+
+namespace loopwright::cli {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+
+std::uint8_t* align(std::vector<std::uint8_t>& data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data.data());
+  return data.data() + (kAlignment - address % kAlignment) % kAlignment;
+}
+
+/// What a graph's output or written input holds after a run.
+Value value_of(const Graph& graph, const std::string& tensor) {
+  for (const Graph::Output& o : graph.outputs())
+    if (o.name == tensor) return o.value;
+  for (const Graph::Update& u : graph.updates())
+    if (graph.node(u.input).name == tensor) return u.value;
+  return {};
+}
+
+}  // namespace
+
+Result<Rehearsal> Rehearsal::make(const Graph& graph, const PlanSpec& spec, const Bindings& bindings,
+                                  std::uint64_t seed) {
+  Rehearsal r;
+  r.graph_ = std::make_shared<Graph>(graph);
+  r.bindings_ = bindings;
+  r.seed_ = seed;
+  for (const Symbol& s : spec.symbols) r.symbols_.push_back(bindings.at(s.name));
+  LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(graph)));
+  const auto ranges = tuner::find_index_ranges(job.naive, bindings);
+  for (const PlanTensor& t : spec.tensors) {
+    if (t.role == ArgRole::workspace) continue;
+    Tensor tensor{.spec = t};
+    tensor.shape = tuner::evaluate_all(t.shape, r.symbols_);
+    tensor.strides = tuner::evaluate_all(t.strides, r.symbols_);
+    tensor.positions = tuner::list_positions(tensor.shape, tensor.strides);
+    tensor.span = tuner::count_span(tensor.shape, tensor.strides);
+    tensor.data.resize(static_cast<std::size_t>(tensor.span * size_bytes(t.dtype) + kAlignment));
+    tensor.value = value_of(graph, t.name);
+    if (t.role != ArgRole::output) {
+      const auto range = ranges.find(t.name);
+      tensor.pristine.resize(static_cast<std::size_t>(tensor.span * size_bytes(t.dtype)));
+      tuner::fill_random(t.dtype, tensor.pristine.data(), tensor.span, tuner::Draw::normal,
+                         seed * 1000 + r.tensors_.size(), range == ranges.end() ? nullptr : &range->second);
+    }
+    r.tensors_.push_back(std::move(tensor));
+  }
+  return r;
+}
+
+Status Rehearsal::run(const Plan& plan) {
+  std::vector<TensorView> views;
+  for (Tensor& t : tensors_) {
+    std::uint8_t* data = align(t.data);
+    if (t.spec.role == ArgRole::output) tuner::fill_poison(t.spec.dtype, data, t.span * size_bytes(t.spec.dtype), false);
+    else std::copy(t.pristine.begin(), t.pristine.end(), data);
+    views.push_back({data, t.spec.dtype, t.shape, t.strides});
+  }
+  return plan.run(views);
+}
+
+std::vector<void*> Rehearsal::pointers() {
+  std::vector<void*> out;
+  for (Tensor& t : tensors_) out.push_back(align(t.data));
+  return out;
+}
+
+std::int64_t Rehearsal::bytes() const {
+  std::int64_t total = 0;
+  for (const Tensor& t : tensors_) total += t.span * size_bytes(t.spec.dtype);
+  return total;
+}
+
+Status Rehearsal::compute_reference() {
+  const auto device = runtime::shared_cpu_device();
+  LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(*graph_)));
+  LW_TRY(const Artifact artifact, driver::build_reference(job, device->target()));
+  LW_TRY(const auto loaded, device->load(artifact));
+  const std::vector<std::int64_t> symbols = tuner::symbol_values(artifact.symbols, bindings_);
+  std::vector<std::vector<std::uint8_t>> memory(artifact.args.size());
+  std::vector<void*> buffers;
+  for (std::size_t i = 0; i < artifact.args.size(); ++i) {
+    const ArtifactArg& arg = artifact.args[i];
+    const auto shape = tuner::evaluate_all(arg.shape, symbols), strides = tuner::evaluate_all(arg.strides, symbols);
+    const std::int64_t span = tuner::count_span(shape, strides);
+    memory[i].resize(static_cast<std::size_t>(span * size_bytes(arg.dtype) + kAlignment));
+    buffers.push_back(align(memory[i]));
+    if (arg.role == ArgRole::output || arg.role == ArgRole::workspace) continue;
+    const Tensor& t = tensors_.at(i);
+    for (std::int64_t e = 0; e < span; ++e)
+      tuner::write_element(arg.dtype, buffers[i], e, tuner::read_element(t.spec.dtype, t.pristine.data(), e));
+  }
+  std::int64_t scratch_bytes = 0;
+  for (const SizeExpr& s : loaded->scratch_bytes()) scratch_bytes = std::max(scratch_bytes, s.evaluate(symbols.data()));
+  scratch_bytes = (scratch_bytes + runtime::kBlockAlignment - 1) / runtime::kBlockAlignment * runtime::kBlockAlignment;
+  std::byte* scratch = device->reserve(scratch_bytes * device->scratch_workers());
+  if (scratch_bytes > 0 && scratch == nullptr)
+    return Error{ErrorCode::out_of_memory, "scratch of the reference", std::to_string(scratch_bytes) + " bytes", "", ""};
+  const ErrorCode code = device->launch(*loaded, {buffers.data(), symbols.data(), scratch, scratch_bytes});
+  if (code != ErrorCode::ok) return Error{code, "the float64 reference", "it did not run", "", ""};
+  expected_.assign(tensors_.size(), {});
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].spec.role == ArgRole::input) continue;
+    const ArtifactArg& arg = artifact.args[i];
+    const std::vector<std::int64_t> positions = tuner::list_positions(
+        tuner::evaluate_all(arg.shape, symbols), tuner::evaluate_all(arg.strides, symbols));
+    std::int64_t count = 1;
+    for (std::int64_t d : tensors_[i].shape) count *= d;
+    for (std::int64_t e = 0; e < count; ++e)
+      expected_[i].push_back(tuner::read_element(arg.dtype, buffers[i], positions.empty() ? e : positions[e]));
+  }
+  return Unit{};
+}
+
+Result<std::vector<Rehearsal::Output>> Rehearsal::compare() {
+  if (expected_.empty()) LW_CHECK(compute_reference());
+  std::vector<Output> out;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    Tensor& t = tensors_[i];
+    if (t.spec.role == ArgRole::input) continue;
+    const tuner::Tolerance tolerance = tuner::find_tolerance(*graph_, t.value, bindings_);
+    const tuner::Deviation d =
+        tuner::compare_output(t.spec.dtype, align(t.data), t.positions, expected_[i], tolerance);
+    Output o{t.spec.name, d.max_abs, d.max_rel, tolerance.text(), d.passed, ""};
+    if (!d.passed)
+      o.detail = std::to_string(d.outside) + " elements outside; element " + std::to_string(d.first) + " is " +
+                 std::to_string(d.found) + ", expected " + std::to_string(d.expected);
+    out.push_back(std::move(o));
+  }
+  return out;
+}
+
+}  // namespace loopwright::cli

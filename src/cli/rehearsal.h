@@ -1,0 +1,54 @@
+// A graph on random data, with what must come out.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "loopwright/graph.h"
+#include "loopwright/runtime.h"
+
+namespace loopwright::cli {
+
+/// Random inputs at one shape, room for the outputs, and the float64 results to compare with.
+class Rehearsal {
+ public:
+  static Result<Rehearsal> make(const Graph& graph, const PlanSpec& spec, const Bindings& bindings, std::uint64_t seed);
+
+  /// Fresh inputs and poisoned outputs, then one checked run.
+  Status run(const Plan& plan);
+  /// Addresses and symbol values for Plan::launch on the data of the last run.
+  std::vector<void*> pointers();
+  const std::vector<std::int64_t>& symbols() const { return symbols_; }
+
+  struct Output {
+    std::string name;
+    double max_abs = 0, max_rel = 0;  ///< max_rel: of |reference| + the reference's root mean square
+    std::string tolerance;
+    bool passed = false;
+    std::string detail;
+  };
+  /// The outputs of the last run, written inputs included, against the whole graph computed in float64.
+  Result<std::vector<Output>> compare();
+  /// Bytes of all inputs and outputs.
+  std::int64_t bytes() const;
+
+ private:
+  struct Tensor {
+    PlanTensor spec;
+    std::vector<std::int64_t> shape, strides, positions;
+    std::int64_t span = 0;
+    std::vector<std::uint8_t> data, pristine;
+    Value value;  ///< what an output or a written input holds afterwards
+  };
+  Status compute_reference();
+
+  std::shared_ptr<const Graph> graph_;
+  Bindings bindings_;
+  std::uint64_t seed_ = 1;
+  std::vector<std::int64_t> symbols_;
+  std::vector<Tensor> tensors_;
+  std::vector<std::vector<double>> expected_;  ///< for each tensor; empty for pure inputs
+};
+
+}  // namespace loopwright::cli

@@ -1,0 +1,18 @@
+// Tuning several graph files one after the other, with a view of the progress.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "loopwright/tune.h"
+#include "src/cli/command.h"
+
+namespace loopwright::cli {
+
+/// The budget is for all files together; what one leaves goes to the next. `options` gives everything but target,
+/// budget, probes and command line.
+Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files, const TuneOptions& options,
+                                           double budget_s, const std::vector<std::string>& probes,
+                                           const Context& context);
+
+}  // namespace loopwright::cli
