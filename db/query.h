@@ -19,7 +19,7 @@ enum class MatchQuality : std::uint8_t {
   exact,            ///< same device, same toolchain
   soft_mismatch,    ///< hard parts agree; model, clocks, driver or compiler differ
   nearest,          ///< same kind and architecture; core count, features or generator version differ
-  default_variant,  ///< the template's default, never tuned for this range
+  default_variant,  ///< a candidate marked `is_default`, for shapes without a tuned range; needs a passed verification
 };
 std::string_view name(MatchQuality quality);
 
@@ -39,7 +39,7 @@ struct Variant {
   CandidateRow candidate;
   BestRow best;          ///< empty digests and zero times for default_variant
   std::string artifact_target;
-  Digest artifact;       ///< empty when there is no binary that `from_here` or the caller may load
+  Digest artifact;       ///< empty when there is no binary for a target of this architecture and its features
   bool artifact_is_foreign = false;
 };
 
@@ -113,9 +113,13 @@ class Query {
   ~Query();
 
   Result<FileInfo> info() const;
+  /// Rows left out so far because their content did not fit their digest; `doctor` names them.
+  std::int64_t damaged_rows() const;
   /// The number that changes when what is served may have changed; cheap.
   Result<std::int64_t> generation() const;
 
+  /// Only what may be served here: active, verified, not blocked, of a comparable device and the policy asked for. A
+  /// variant without `artifact` has to be built from its trace first.
   Result<VariantList> find_variants(const Digest& workload, const DeviceMatch& match) const;
   /// `alignment_bytes` is that of the worst-aligned pointer.
   Result<Explanation> explain(const Digest& workload, const DeviceMatch& match, const Bindings& values,
@@ -132,7 +136,8 @@ class Query {
 
   Result<WorkloadRow> find_workload(const Digest& digest) const;
   Result<CandidateRow> find_candidate(const Digest& digest) const;
-  Result<RunRow> find_run(const Digest& digest_or_prefix) const;
+  /// By id or by digest prefix of at least 8 characters.
+  Result<RunRow> find_run(const std::string& id_or_digest) const;
   Result<std::vector<WorkloadRow>> list_workloads() const;
   Result<std::vector<DeviceRow>> list_devices() const;
   Result<std::vector<ToolchainRow>> list_toolchains() const;

@@ -74,7 +74,6 @@ class Recorder {
 
  private:
   Recorder(std::shared_ptr<Connection> connection, std::unique_ptr<FileLock> lock);
-  friend class Exchange;
   std::unique_ptr<FileLock> lock_;  // released last
   std::shared_ptr<Connection> connection_;
   Query query_;

@@ -17,7 +17,7 @@ namespace loopwright::db {
 class Connection;
 
 /// A prepared statement. Binds are positional, in order; columns are read in order after `step` says there is a row.
-/// A bind or column of the wrong kind is remembered and reported by the next `step` or by `finish`.
+/// A failed bind is reported by the next `step`; a column of the wrong type makes the row `is_damaged`.
 class Statement {
  public:
   Statement(Statement&& other) noexcept;
@@ -46,14 +46,17 @@ class Statement {
   std::string read_text();
   bool read_bool() { return read_int() != 0; }
   std::vector<std::uint8_t> read_blob();
-  std::optional<std::int64_t> read_optional_int();
+  /// Empty for NULL.
+  std::string read_optional_text();
+  /// True once, when a column read since the last call did not have the type that its table promises.
+  bool is_damaged();
 
  private:
   friend class Connection;
   Statement(Connection* connection, void* handle, bool cached);
-  Connection* connection_;
-  void* handle_;
-  bool cached_;
+  Connection* connection_ = nullptr;
+  void* handle_ = nullptr;
+  bool cached_ = false;
   int next_bind_ = 1;
   int next_column_ = 0;
   int failure_ = 0;
@@ -82,6 +85,7 @@ class Connection {
   Result<std::int64_t> query_int(std::string_view sql);
   Result<std::string> query_text(std::string_view sql);
   std::int64_t last_row_id() const;
+  std::int64_t changed_rows() const;
   bool in_transaction() const;
   /// Copies the whole content of `source` into this connection.
   Status copy_from(Connection& source);
@@ -90,6 +94,8 @@ class Connection {
   Mode mode() const { return mode_; }
   /// What `info` calls the access; set by the read side when it had to fall back.
   std::string access = "read only";
+  /// Rows left out of answers because their content did not fit their digest.
+  std::int64_t damaged_rows = 0;
   /// A folder with a private copy, removed with the connection; empty for none.
   std::string private_folder;
 
