@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "loopwright/artifact.h"
@@ -18,6 +19,10 @@
 #include "loopwright/target.h"
 
 namespace loopwright {
+
+namespace runtime {
+struct PlanAccess;
+}
 
 // ---------------------------------------------------------------- plans as data
 
@@ -55,17 +60,18 @@ struct PlanSpec {
   static Result<PlanSpec> parse(std::string_view text);
 };
 
+/// How well a stored row fits this machine.
+enum class Match : std::uint8_t { exact, soft_mismatch, nearest, untuned };
+std::string_view name(Match match);
+
 /// One way to run one kernel of a plan.
 struct Variant {
   Guard guard;                            ///< symbols by the workload's own names
   std::shared_ptr<const Artifact> artifact;
   std::string label;                      ///< for people: template and picks
   double loss_mean = 0, loss_worst = 0;   ///< expected loss in the guard's box (0.05 = 5 % slower than the best known)
+  Match match = Match::exact;             ///< untuned = the general variant that stands in outside the tuned ranges
 };
-
-/// How well a stored row fits this machine.
-enum class Match : std::uint8_t { exact, soft_mismatch, nearest, untuned };
-std::string_view name(Match match);
 
 // ---------------------------------------------------------------- running
 
@@ -105,13 +111,19 @@ class Plan {
   /// Bytes of the arena at these symbol values.
   std::int64_t arena_bytes(std::span<const std::int64_t> symbols) const;
 
-  /// For the planner and the tests. `variants[k]` are sorted by preference: the first whose guard holds serves.
+  /// For the planner and the tests. `variants[k]` are sorted by preference: the first whose guard holds serves. A
+  /// `matches`, when not empty, has one entry for each kernel, which replaces that of all its variants. malformed_ir for
+  /// a spec, bad_artifact for a variant that does not fit it; no_variant for a kernel without variants;
+  /// unsupported_target for code that this machine cannot run.
   static Result<Plan> make(PlanSpec spec, std::vector<std::vector<Variant>> variants,
                            std::vector<Match> matches = {});
 
+  struct State;  ///< opaque
+
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  friend struct runtime::PlanAccess;
+  explicit Plan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  std::shared_ptr<const State> state_;
 };
 
 /// What happens when no tuned range holds for a call's sizes.

@@ -1,0 +1,71 @@
+// A live device: where artifacts become callable. One pair of files a kind: cpu_device today, cuda_device beside it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "db/query.h"
+#include "loopwright/artifact.h"
+#include "loopwright/target.h"
+
+namespace loopwright::runtime {
+
+/// Version of code generation as a whole. Raise it when machine code or numbers of an older generator should no longer
+/// be served as equals; databases store it with every number and every binary.
+inline constexpr std::string_view kGeneratorVersion = "1";
+
+/// An artifact that one device can launch. Immutable; lives as long as somebody holds it.
+class LoadedArtifact {
+ public:
+  virtual ~LoadedArtifact() = default;
+  /// Private memory of one worker for each launch, over Artifact::symbols; zero where a launch needs none.
+  const std::vector<SizeExpr>& scratch_bytes() const { return scratch_bytes_; }
+
+ protected:
+  std::vector<SizeExpr> scratch_bytes_;
+};
+
+/// What one call of an artifact needs. Lengths are known from the artifact; nothing is checked.
+struct KernelCall {
+  void* const* buffers = nullptr;          ///< in the order of Artifact::args
+  const std::int64_t* symbols = nullptr;   ///< in the order of Artifact::symbols
+  std::byte* scratch = nullptr;            ///< of the first worker, kBlockAlignment-aligned
+  std::int64_t scratch_stride_bytes = 0;   ///< from one worker's scratch to the next
+};
+
+/// Alignment of arenas, of the blocks in them and of scratch: two cache lines, because cores fetch lines in pairs.
+inline constexpr std::int64_t kBlockAlignment = 128;
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const Target& target() const = 0;
+  /// Identity for the database. Stable between calls and processes on an unchanged machine.
+  virtual db::DeviceRow fingerprint() const = 0;
+  /// bad_artifact when it does not hold together, unsupported_target when this device cannot run it.
+  virtual Result<std::shared_ptr<const LoadedArtifact>> load(const Artifact& artifact) const = 0;
+  /// How many workers may use scratch at the same time.
+  virtual std::int32_t scratch_workers() const = 0;
+  /// Memory of the calling thread on this device, at least `bytes`, kBlockAlignment-aligned. It stays until the same
+  /// thread asks for more, so its content must not be needed from one plan to the next. Null when there is none left.
+  virtual std::byte* reserve(std::int64_t bytes) const noexcept = 0;
+  /// Hot. Runs all launches of `loaded`, which came from this device's `load`. ok or launch_failed.
+  virtual ErrorCode launch(const LoadedArtifact& loaded, const KernelCall& call) const noexcept = 0;
+};
+
+/// This process's CPU with the machine's workers (see host_target). Made on first use; its threads start with the
+/// first parallel launch.
+std::shared_ptr<const Device> shared_cpu_device();
+/// The same with a number of workers of its own; 0 = as above.
+std::shared_ptr<const Device> make_cpu_device(int workers);
+
+/// What builds artifacts in this version of Loopwright; `compiler` is the code generator's own name and version, empty
+/// when the caller (a program without compiler) cannot say.
+db::ToolchainRow current_toolchain(std::string compiler);
+
+/// Whether code compiled for `code` (a Target::text) runs on `device`: same kind; same architecture or a generic one
+/// below it; no feature that `device` lacks. The reason when it does not.
+Status check_runs_on(const Target& device, const std::string& code);
+
+}  // namespace loopwright::runtime

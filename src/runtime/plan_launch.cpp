@@ -1,0 +1,130 @@
+// The hot path. Nothing here allocates, locks, throws or looks at a string.
+#include <algorithm>
+
+#include "src/runtime/plan.h"
+#include "src/runtime/thread_memory.h"
+
+namespace loopwright {
+
+using runtime::KernelCall;
+using runtime::KernelState;
+using runtime::VariantState;
+
+namespace {
+
+std::uint64_t join_addresses(const KernelState& kernel, void* const* addresses) noexcept {
+  std::uint64_t bits = 0;
+  for (const std::int32_t i : kernel.inputs) bits |= reinterpret_cast<std::uintptr_t>(addresses[i]);
+  return bits;
+}
+
+void count_miss(const KernelState& kernel, const PlanKernel& spec, const std::int64_t* symbols) noexcept {
+  if (kernel.misses == nullptr || spec.symbols.size() > runtime::kMaxKernelSymbols) return;
+  std::int64_t values[runtime::kMaxKernelSymbols] = {};
+  for (std::size_t i = 0; i < spec.symbols.size(); ++i) values[i] = symbols[spec.symbols[i]];
+  kernel.misses->add(values);
+}
+
+/// Null when no guard holds.
+const VariantState* choose_variant(const KernelState& kernel, const PlanKernel& spec, void* const* addresses,
+                                   const std::int64_t* symbols) noexcept {
+  const std::uint64_t bits = kernel.table.needs_addresses() ? join_addresses(kernel, addresses) : 0;
+  const int index = kernel.table.choose(symbols, bits);
+  if (index < 0) {
+    count_miss(kernel, spec, symbols);
+    return nullptr;
+  }
+  const VariantState& variant = kernel.variants[static_cast<std::size_t>(index)];
+  if (variant.variant.match == Match::untuned) [[unlikely]] count_miss(kernel, spec, symbols);
+  return &variant;
+}
+
+const std::int64_t* gather_symbols(const VariantState& variant, const std::int64_t* symbols, std::int64_t* into) noexcept {
+  if (variant.takes_symbols) return symbols;
+  for (std::size_t i = 0; i < variant.symbols.size(); ++i) into[i] = symbols[variant.symbols[i]];
+  return into;
+}
+
+}  // namespace
+
+bool Plan::State::in_range(const std::int64_t* symbols) const noexcept {
+  bool good = true;
+  for (std::size_t i = 0; i < spec.symbols.size(); ++i)
+    good &= (symbols[i] >= spec.symbols[i].lo) & (symbols[i] <= spec.symbols[i].hi);
+  return good;
+}
+
+std::int64_t Plan::State::arena_bytes(const std::int64_t* symbols) const noexcept {
+  std::int64_t total = 0;
+  for (const runtime::FastSize& slot : slot_bytes) {
+    const std::int64_t bytes = std::max<std::int64_t>(0, slot.evaluate(symbols));
+    if (__builtin_add_overflow(total, bytes, &total)) return INT64_MAX;
+  }
+  return total;
+}
+
+ErrorCode Plan::State::launch_direct(void* const* pointers, const std::int64_t* symbols) const noexcept {
+  const KernelState& kernel = kernels[0];
+  const VariantState* variant = choose_variant(kernel, spec.kernels[0], pointers, symbols);
+  if (variant == nullptr) return ErrorCode::no_variant;
+  std::int64_t values[runtime::kMaxKernelSymbols];
+  return device->launch(*variant->loaded, {pointers, gather_symbols(*variant, symbols, values), nullptr, 0});
+}
+
+ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* symbols) const noexcept {
+  std::byte* tables = runtime::reserve_thread_memory(runtime::ThreadBlock::tables, table_bytes);
+  if (tables == nullptr) return ErrorCode::out_of_memory;
+  auto** addresses = reinterpret_cast<void**>(tables);
+  auto** slots = addresses + address_count;
+  auto** chosen = slots + slot_bytes.size();
+  auto** buffers = chosen + kernels.size();
+
+  const std::int64_t slots_end = arena_bytes(symbols);
+  const std::int64_t stride = scratch_workers == 0 ? 0 : std::max<std::int64_t>(0, scratch_stride.evaluate(symbols));
+  std::int64_t total = 0;
+  if (__builtin_mul_overflow(stride, scratch_workers, &total) || __builtin_add_overflow(total, slots_end, &total) ||
+      slots_end == INT64_MAX)
+    return ErrorCode::out_of_memory;
+  std::byte* arena = device->reserve(total);
+  if (arena == nullptr && total > 0) return ErrorCode::out_of_memory;
+
+  std::byte* next = arena;
+  for (std::size_t s = 0; s < slot_bytes.size(); ++s) {
+    slots[s] = next;
+    next += std::max<std::int64_t>(0, slot_bytes[s].evaluate(symbols));
+  }
+  std::copy_n(pointers, given, addresses);
+  for (std::size_t i = 0; i < slot_of.size(); ++i) addresses[static_cast<std::size_t>(given) + i] = slots[slot_of[i]];
+
+  // All choices before the first launch: a plan runs as a whole or not at all.
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    const VariantState* variant = choose_variant(kernels[k], spec.kernels[k], addresses, symbols);
+    if (variant == nullptr) return ErrorCode::no_variant;
+    chosen[k] = const_cast<VariantState*>(variant);
+  }
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    const auto& variant = *static_cast<const VariantState*>(chosen[k]);
+    auto* workspace = kernels[k].workspace_slot < 0 ? nullptr : static_cast<std::byte*>(slots[kernels[k].workspace_slot]);
+    for (const runtime::Workspace& w : variant.workspaces) {
+      addresses[w.address] = workspace;
+      workspace += std::max<std::int64_t>(0, w.bytes.evaluate(symbols));
+    }
+    void* const* arguments = addresses;
+    if (!variant.takes_pointers) {
+      for (std::size_t i = 0; i < variant.addresses.size(); ++i) buffers[i] = addresses[variant.addresses[i]];
+      arguments = buffers;
+    }
+    std::int64_t values[runtime::kMaxKernelSymbols];
+    const KernelCall call{arguments, gather_symbols(variant, symbols, values), next, stride};
+    if (const ErrorCode code = device->launch(*variant.loaded, call); code != ErrorCode::ok) return code;
+  }
+  return ErrorCode::ok;
+}
+
+ErrorCode Plan::launch(void* const* pointers, const std::int64_t* symbols) const noexcept {
+  const State& state = *state_;
+  if (!state.in_range(symbols)) return ErrorCode::out_of_range;
+  return state.direct ? state.launch_direct(pointers, symbols) : state.launch_all(pointers, symbols);
+}
+
+}  // namespace loopwright

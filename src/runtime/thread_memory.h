@@ -1,0 +1,16 @@
+// Host memory that belongs to a thread and only grows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace loopwright::runtime {
+
+/// A thread runs one plan at a time, so that all its plans share these.
+enum class ThreadBlock : std::uint8_t { tables, arena };
+inline constexpr int kThreadBlockCount = 2;
+
+/// At least `bytes`, page-aligned; the content is lost when the block grows. Null when there is no memory left.
+std::byte* reserve_thread_memory(ThreadBlock which, std::int64_t bytes) noexcept;
+
+}  // namespace loopwright::runtime
