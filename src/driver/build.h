@@ -30,7 +30,7 @@ std::vector<const Template*> templates_for(const Job& job, const Target& target)
 /// The rejection of a step or requirement is the Error.
 Result<Scheduled> run_template(const Job& job, const Template& t, Space& space, const Target& target);
 /// The same kernel from its stored trace.
-Result<Scheduled> replay(const Job& job, const std::string& trace, const Target& target);
+Result<Scheduled> replay(const Job& job, const std::string& trace);
 
 /// Scheduled → emittable.
 Result<ir::Kernel> lower_kernel(const ir::Kernel& scheduled, const Target& target);

@@ -1,0 +1,61 @@
+#include "src/driver/build.h"
+
+#include "src/codegen/llvm/jit.h"
+#include "src/driver/promote.h"
+#include "src/graph/naive_kernel.h"
+#include "src/lower/passes.h"
+#include "src/schedule/trace.h"
+
+namespace loopwright::driver {
+
+Result<Job> make_job(const graph::Workload& workload) {
+  LW_TRY(ir::Kernel naive, graph::naive_kernel(workload.graph));
+  return Job{workload, std::move(naive)};
+}
+
+std::vector<const Template*> templates_for(const Job& job, const Target& target) {
+  const Schedule naive(job.naive, target);
+  std::vector<const Template*> out;
+  for (const Template& t : catalogue())
+    if (t.kind == target.kind && t.applies(naive)) out.push_back(&t);
+  LW_BUG_IF(out.empty(), "no template applies, `general` included");
+  return out;
+}
+
+Result<Scheduled> run_template(const Job& job, const Template& t, Space& space, const Target& target) {
+  Schedule schedule(job.naive, target);
+  t.run(schedule, space);
+  if (!schedule.ok()) {
+    Error error = schedule.error();
+    return std::move(error).with_context(std::string("template ") + t.name + " " + text(space.picks()));
+  }
+  return Scheduled{schedule.kernel(), t.name, t.version, space.picks(), schedule.trace()};
+}
+
+Result<Scheduled> replay(const Job& job, const std::string& trace) {
+  LW_TRY(ir::Kernel kernel, schedule::replay(job.naive, trace));
+  return Scheduled{std::move(kernel), "trace", 0, {}, trace};
+}
+
+Result<ir::Kernel> lower_kernel(const ir::Kernel& scheduled, const Target& target) {
+  return lower::lower(scheduled, lower::LowerOptions{.target = target});
+}
+
+Result<Artifact> compile_kernel(const ir::Kernel& emittable, const Target& target) {
+  LW_TRY(const codegen::CpuTarget cpu, codegen::parse_cpu_target(target.text()));
+  return codegen::compile_cpu(emittable, cpu);
+}
+
+Result<Artifact> build(const Scheduled& scheduled, const Target& target) {
+  LW_TRY(const ir::Kernel emittable, lower_kernel(scheduled.kernel, target));
+  return compile_kernel(emittable, target);
+}
+
+Result<Artifact> build_reference(const Job& job, const Target& target) {
+  ir::Kernel kernel = promote_to_f64(job.naive);
+  kernel.contract = false;
+  LW_TRY(const ir::Kernel emittable, lower_kernel(kernel, target));
+  return compile_kernel(emittable, target);
+}
+
+}  // namespace loopwright::driver

@@ -1,0 +1,65 @@
+// Implements `show` of compile.h.
+#include "loopwright/compile.h"
+#include "src/codegen/llvm/jit.h"
+#include "src/driver/build.h"
+#include "src/graph/group.h"
+#include "src/ir/text.h"
+#include "src/lower/passes.h"
+
+namespace loopwright {
+namespace {
+
+Result<driver::Scheduled> schedule(const driver::Job& job, const ShowOptions& options) {
+  if (!options.trace.empty()) return driver::replay(job, options.trace);
+  std::string names;
+  for (const Template* t : driver::templates_for(job, options.target)) {
+    names += (names.empty() ? "" : ", ") + std::string(t->name);
+    if (!options.template_name.empty() && options.template_name != t->name) continue;
+    Space space(options.picks);
+    return driver::run_template(job, *t, space, options.target);
+  }
+  return Error{ErrorCode::no_template, "template " + options.template_name, "it does not apply to this kernel", "",
+               names};
+}
+
+Result<std::string> show_group(const graph::Workload& workload, Form form, const ShowOptions& options) {
+  if (form == Form::groups) return workload.text;
+  LW_TRY(const driver::Job job, driver::make_job(workload));
+  if (form == Form::naive) return ir::print(job.naive);
+  LW_TRY(const driver::Scheduled scheduled, schedule(job, options));
+  if (form == Form::scheduled) return ir::print(scheduled.kernel);
+  if (form == Form::trace) return scheduled.trace;
+  if (form == Form::flat) {
+    LW_TRY(const ir::Kernel flat, lower::lower_to(scheduled.kernel, ir::Level::flat, {.target = options.target}));
+    return ir::print(flat);
+  }
+  LW_TRY(const ir::Kernel emittable, driver::lower_kernel(scheduled.kernel, options.target));
+  if (form == Form::emittable) return ir::print(emittable);
+  LW_TRY(const codegen::CpuTarget cpu, codegen::parse_cpu_target(options.target.text()));
+  if (form == Form::source) return codegen::llvm_ir_text(emittable, cpu);
+  return codegen::assembly_text(emittable, cpu);
+}
+
+}  // namespace
+
+Result<std::string> show(const Graph& graph, Form form, const ShowOptions& options) {
+  if (form == Form::graph) return graph.text();
+  const std::vector<graph::Group> groups = graph::group_ops(graph);
+  const int count = static_cast<int>(groups.size());
+  if (options.group >= count)
+    return Error{ErrorCode::out_of_range, "group " + std::to_string(options.group),
+                 "the graph has " + std::to_string(count), "", "0 to " + std::to_string(count - 1)};
+  std::string out;
+  for (int g = 0; g < count; ++g) {
+    if (options.group >= 0 && options.group != g) continue;
+    const graph::Workload workload = graph::make_workload(groups[static_cast<std::size_t>(g)].graph);
+    const Result<std::string> text = show_group(workload, form, options);
+    if (!text.ok()) return Error(text.error()).with_context("group " + std::to_string(g) + " (" + workload.family + ")");
+    if (options.group < 0) out += "# group " + std::to_string(g) + ": " + workload.family + " " + workload.digest.substr(0, 8) + "\n";
+    out += *text;
+    if (!out.empty() && out.back() != '\n') out += '\n';
+  }
+  return out;
+}
+
+}  // namespace loopwright
