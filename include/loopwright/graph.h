@@ -88,7 +88,7 @@ class Graph {
   /// The value gets that name: one with a made-up name is renamed, for any other a `copy` is added, so that
   /// `output.name` is always the name of `output.value`, which is never an input.
   Status output(const std::string& name, Value value);
-  /// After a run the memory of `input` holds `value` (same dtype and shape).
+  /// After a run the memory of `input` holds `value` (same dtype and shape; a `copy` when it is an input itself).
   Status update(Value input, Value value);
 
   // ---- reading

@@ -274,7 +274,7 @@ Status Graph::output(const std::string& name, Value value) {
 }
 
 Status Graph::update(Value input, Value value) {
-  const Node &target = node(input), &source = node(value);
+  const Node target = node(input), source = node(value);
   const std::string asked = "update " + target.name + " = " + source.name;
   if (target.op != "input")
     return Error{ErrorCode::unknown_name, asked, "`" + target.name + "` is no input", "",
@@ -292,6 +292,9 @@ Status Graph::update(Value input, Value value) {
   if (!is_surely_injective(target.type, symbols_))
     return bad_strides(asked, "`" + target.name + "` may overlap itself: " + target.type.text(),
                        "an input whose elements have different addresses");
+  if (source.op == "input") {
+    LW_TRY(value, apply("copy", {value}));  // a value of its own, so that updates may swap inputs
+  }
   updates_.push_back({input, value});
   return Unit{};
 }

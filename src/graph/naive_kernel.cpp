@@ -266,25 +266,14 @@ class Builder {
 
   // ---- updates
 
-  /// Values first, memory last: an input that is read by another update is saved before any is written.
+  /// After all reads; no value of an update is an input, so no copy reads what another has written.
   void emit_updates() {
-    std::map<std::int32_t, Buffer> saved;
-    for (std::size_t i = 0; i < g_.updates().size(); ++i) {
-      const Value v = g_.updates()[i].value;
-      if (g_.node(v).op != "input" || saved.contains(v.id)) continue;
-      const Buffer copy = allocate(g_.node(v).name + "_before", g_.type(v).dtype, g_.type(v).shape);
-      body_.push_back(copy_nest(copy->name, copy, buffers_[v.id], g_.type(v).shape));
-      saved[v.id] = copy;
-    }
     for (std::size_t i = 0; i < g_.updates().size(); ++i) {
       if (done_updates_.contains(i)) continue;
       const auto& [input, value] = g_.updates()[i];
       const Buffer& to = buffers_[input.id];
-      const std::string prefix = to->name + "_update";
       if (g_.node(value).op == "constant") body_.push_back(ir::store(to, {}, constant_of(g_.node(value))));
-      else
-        body_.push_back(copy_nest(prefix, to, saved.contains(value.id) ? saved[value.id] : buffers_[value.id],
-                                  g_.type(value).shape));
+      else body_.push_back(copy_nest(to->name + "_update", to, buffers_[value.id], g_.type(value).shape));
     }
   }
 
