@@ -26,7 +26,7 @@ struct Candidate {
   bool is_default = false;
   std::shared_ptr<const Artifact> artifact;
 
-  std::string label() const { return template_name + (picks.empty() ? "" : " ") + text(picks); }
+  std::string label() const { return template_name + (picks.empty() ? "" : " ") + print_picks(picks); }
 };
 
 /// One run of a candidate against the reference.

@@ -144,6 +144,7 @@ class Schedule {
 
  private:
   struct State;
+  std::vector<std::string> take(const void* step);  ///< a schedule::Step; the names of the loops that it made
   std::unique_ptr<State> state_;
 };
 
@@ -154,7 +155,7 @@ struct Pick {
   bool operator==(const Pick&) const = default;
 };
 using Picks = std::vector<Pick>;
-std::string text(const Picks& picks);  ///< `tile_m=64 tile_n=128`
+std::string print_picks(const Picks& picks);  ///< `tile_m=64 tile_n=128`
 Result<Picks> parse_picks(std::string_view text);
 
 /// Where a template's choices come from. Define-by-run: which picks exist may depend on earlier ones.

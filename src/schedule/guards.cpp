@@ -1,0 +1,158 @@
+// Which local memory is written in full, and which conditions that makes superfluous.
+#include <algorithm>
+
+#include "src/schedule/tile.h"
+
+namespace loopwright::schedule {
+
+using ir::as;
+using ir::Expr;
+using ir::Stmt;
+using ir::Var;
+
+namespace {
+
+bool covers_buffer(const Access& a, const ir::Facts& facts) {
+  const Region region = region_of(a, facts);
+  std::vector<Var> t;
+  for (std::size_t d = 0; d < region.size(); ++d) {
+    if (!region[d].whole || !region[d].exact) return false;
+    t.push_back(ir::fresh_var("t"));
+  }
+  const auto conditions = conditions_of(a, region, t, facts);
+  return conditions && conditions->empty();
+}
+
+bool contains(const Stmt& s, const Stmt& wanted) {
+  bool found = false;
+  ir::walk(s, [&](const Stmt& x) { found = found || x == wanted; }, [](const Expr&) {});
+  return found;
+}
+
+/// What a condition keeps, said of one dimension of a local buffer: element t is kept when offset + t < bound.
+struct Kept {
+  std::size_t dim;
+  Expr offset, bound;
+};
+
+class GuardDropper {
+ public:
+  explicit GuardDropper(ir::Kernel k) : k_(std::move(k)) {}
+
+  ir::Kernel run() {
+    std::vector<Stmt> guards;
+    ir::walk(k_.body, [&](const Stmt& s) { if (as<ir::If>(s)) guards.push_back(s); }, [](const Expr&) {});
+    // Innermost first, and one at a time: a dropped condition is a new kernel with new nodes above it.
+    for (std::size_t i = guards.size(); i > 0; --i) {
+      const auto site = find_stmt(k_, guards[i - 1]);
+      if (!site || !is_superfluous(*site)) continue;
+      k_ = edit(k_, {{site->stmt().get(), as<ir::If>(site->stmt())->then}});
+      return run();
+    }
+    return k_;
+  }
+
+ private:
+  bool is_superfluous(const Site& site) {
+    const auto& guard = std::get<ir::If>(site.stmt()->v);
+    const auto* x = as<ir::Binary>(guard.condition);
+    if (!x || x->op != ir::BinaryOp::lt) return false;
+    const std::vector<Access> inside = collect_accesses(guard.then);
+    std::set<ir::Buffer> targets;
+    for (const Access& a : inside) {
+      if (a.local || a.optional) return false;
+      if (a.writes()) targets.insert(a.buffer);
+    }
+    if (targets.empty()) return false;
+    const ir::Facts facts = facts_before(k_, site);
+    for (const Access& a : inside)
+      if (!is_safe(a, site, facts)) return false;
+    return std::all_of(targets.begin(), targets.end(), [&](const ir::Buffer& b) {
+      return is_unread_outside(b, inside, site, *x, facts);
+    });
+  }
+
+  /// In bounds without the condition, and of memory that holds something.
+  bool is_safe(const Access& a, const Site& site, const ir::Facts& facts) {
+    ir::Facts at = facts;
+    for (std::size_t i = 0; i < a.loops.size(); ++i) at.bind_loop(a.loop(i).var, a.loop(i).extent);
+    for (const Expr& c : a.conditions) at.assume(c);
+    for (std::size_t d = 0; d < a.index.size(); ++d)
+      if (!at.proves(ir::lt(a.index[d], a.buffer->shape[d])) ||
+          !at.proves(ir::binary(ir::BinaryOp::le, ir::int_imm(0), a.index[d])))
+        return false;
+    if (is_param(k_, a.buffer)) return a.kind == Access::Kind::read && is_input(a.buffer);
+    const auto alloc = find_alloc(k_, a.buffer->name);
+    if (!alloc || a.buffer->memory == ir::Memory::global) return false;
+    return a.kind == Access::Kind::write || is_fully_written(k_, *alloc, site.stmt());
+  }
+
+  bool is_input(const ir::Buffer& buffer) const {
+    return std::any_of(k_.params.begin(), k_.params.end(), [&](const ir::Param& p) {
+      return p.buffer == buffer && p.role == ArgRole::input;
+    });
+  }
+
+  /// Every read of `buffer` elsewhere is under a condition that keeps to the elements for which this one holds.
+  bool is_unread_outside(const ir::Buffer& buffer, const std::vector<Access>& inside, const Site& site,
+                         const ir::Binary& condition, const ir::Facts& facts) {
+    const auto alloc = find_alloc(k_, buffer->name);
+    const auto kept = what_is_kept(buffer, inside, *alloc, condition, facts);
+    if (!kept) return false;
+    const ir::Facts outside = facts_before(k_, *alloc);
+    for (const Access& a : collect_accesses(as<ir::Alloc>(alloc->stmt())->body)) {
+      if (a.buffer != buffer || a.kind == Access::Kind::write || contains(site.stmt(), a.statement)) continue;
+      ir::Facts at = outside;
+      for (std::size_t i = 0; i < a.loops.size(); ++i) at.bind_loop(a.loop(i).var, a.loop(i).extent);
+      for (const Expr& c : a.conditions) at.assume(c);
+      if (!at.proves(ir::lt(ir::simplify(kept->offset + a.index[kept->dim], at), kept->bound))) return false;
+    }
+    return true;
+  }
+
+  std::optional<Kept> what_is_kept(const ir::Buffer& buffer, const std::vector<Access>& inside, const Site& alloc,
+                                   const ir::Binary& condition, const ir::Facts& facts) {
+    std::optional<Kept> kept;
+    for (const Access& a : inside) {
+      if (a.buffer != buffer || !a.writes()) continue;
+      std::optional<Kept> found;
+      for (std::size_t d = 0; d < a.index.size() && !found; ++d) {
+        const Expr offset = ir::simplify(condition.a - a.index[d], facts);
+        if (is_outside(offset, alloc) && is_outside(condition.b, alloc)) found = Kept{d, offset, condition.b};
+      }
+      if (!found || (kept && (kept->dim != found->dim || !ir::same(kept->offset, found->offset)))) return std::nullopt;
+      kept = found;
+    }
+    return kept;
+  }
+
+  /// All variables are bound outside the Alloc.
+  bool is_outside(const Expr& e, const Site& alloc) const {
+    std::set<Var> bound;
+    for (const ir::SymbolParam& s : k_.symbols) bound.insert(s.var);
+    for (const Stmt& s : alloc.path) {
+      if (const auto* l = as<ir::Loop>(s)) bound.insert(l->var);
+      if (const auto* l = as<ir::Let>(s)) bound.insert(l->var);
+    }
+    const std::set<Var> used = ir::free_vars(e);
+    return std::includes(bound.begin(), bound.end(), used.begin(), used.end());
+  }
+
+  ir::Kernel k_;
+};
+
+}  // namespace
+
+bool is_fully_written(const ir::Kernel& k, const Site& alloc, const Stmt& reader) {
+  const ir::Facts facts = facts_before(k, alloc);
+  const auto& scope = std::get<ir::Alloc>(alloc.stmt()->v);
+  for (const Access& a : collect_accesses(scope.body)) {
+    if (contains(reader, a.statement)) return false;
+    if (a.buffer == scope.buffer && a.kind == Access::Kind::write && covers_buffer(a, facts)) return true;
+  }
+  return false;
+}
+
+ir::Kernel drop_guards(ir::Kernel k) { return GuardDropper(std::move(k)).run(); }
+
+}  // namespace loopwright::schedule

@@ -1,0 +1,25 @@
+// The closed list of steps.
+#pragma once
+
+#include <variant>
+
+#include "src/schedule/steps/assume.h"
+#include "src/schedule/steps/bind.h"
+#include "src/schedule/steps/compute_at.h"
+#include "src/schedule/steps/fuse.h"
+#include "src/schedule/steps/fuse_epilogue.h"
+#include "src/schedule/steps/hold.h"
+#include "src/schedule/steps/inline_buffer.h"
+#include "src/schedule/steps/reduce_across.h"
+#include "src/schedule/steps/reorder.h"
+#include "src/schedule/steps/split.h"
+#include "src/schedule/steps/stage.h"
+#include "src/schedule/steps/unroll.h"
+#include "src/schedule/steps/vectorize.h"
+
+namespace loopwright::schedule {
+
+using Step = std::variant<Split, Fuse, Reorder, Parallel, Unroll, Vectorize, InlineBuffer, ComputeAt, FuseEpilogue, Hold,
+                          Stage, ReduceAcross, AssumeMultiple, AssumeAlignment>;
+
+}  // namespace loopwright::schedule

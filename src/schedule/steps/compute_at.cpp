@@ -1,0 +1,68 @@
+#include "src/schedule/steps/compute_at.h"
+
+#include <algorithm>
+
+#include "src/schedule/narrow.h"
+
+namespace loopwright::schedule {
+
+using ir::Stmt;
+
+namespace {
+
+constexpr ErrorCode kCode = ErrorCode::illegal_compute_at;
+
+/// Nobody but the loop's body and the producers reads the buffers.
+Status check_readers(const ir::Kernel& k, const std::vector<ir::Buffer>& buffers, const Producers& p, const Site& site) {
+  std::set<Stmt> allowed;
+  const auto allow = [&](const Stmt& root) {
+    for (const Access& a : collect_accesses(root)) allowed.insert(a.statement);
+  };
+  for (const Stmt& u : p.units) allow(u);
+  allow(site.loop().body);
+  for (const Access& a : collect_accesses(k.body))
+    if (std::find(buffers.begin(), buffers.end(), a.buffer) != buffers.end() && !allowed.contains(a.statement))
+      return rejected(kCode, "`" + a.buffer->name + "` is also used outside `" + site.loop().var.hint + "`", k, a.statement,
+                      "compute the other readers at this loop first, or a loop around all of them");
+  return Unit{};
+}
+
+}  // namespace
+
+Result<Applied> apply(const ir::Kernel& k, const ComputeAt& step) {
+  LW_TRY(const Site alloc, require_intermediate(k, step.buffer, kCode));
+  LW_TRY(const Site site, require_loop(k, step.loop));
+  LW_CHECK(require_room(k, site, step.place, kCode));
+  const ir::Buffer buffer = std::get<ir::Alloc>(alloc.stmt()->v).buffer;
+  const std::vector<ir::Buffer> group = update_group(k.body, buffer);
+  for (const ir::Buffer& b : group) LW_CHECK(require_intermediate(k, b->name, kCode));
+  LW_TRY(const Producers p, find_producers(k, group, site, false, kCode));
+  LW_CHECK(check_readers(k, group, p, site));
+  std::vector<Stmt> others = p.between;
+  others.push_back(p.user);
+  LW_CHECK(check_inputs(k, p.units, others, kCode));
+
+  const ir::Facts facts = facts_inside(k, site);
+  const Stmt& body = site.loop().body;
+  const Region region = region_of(collect_accesses(body), group, facts, true);
+  std::map<ir::Buffer, ir::Buffer> local;
+  std::vector<ir::Buffer> allocs;
+  for (const ir::Buffer& b : group) {
+    LW_TRY(local[b], make_local(b, b->name, extents_of(region), step.place, kCode));
+    allocs.push_back(local[b]);
+  }
+  std::vector<Stmt> items;
+  Edits edits;
+  for (const Stmt& u : p.units) {
+    LW_TRY(Stmt moved, narrow(k, u, local, region, facts, kCode));
+    items.push_back(std::move(moved));
+    edits[u.get()] = ir::seq({});
+  }
+  items.push_back(redirect(body, facts, local, relative_to(region)));
+  edits[site.stmt().get()] = with_body(site.stmt(), alloc_all(allocs, ir::seq(std::move(items))));
+  Applied out{edit(k, edits), {}};
+  out.kernel.body = drop_allocs(out.kernel.body, group);
+  return out;
+}
+
+}  // namespace loopwright::schedule

@@ -1,0 +1,173 @@
+#include "src/schedule/steps/stage.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/schedule/tile.h"
+
+namespace loopwright::schedule {
+
+using ir::as;
+using ir::Expr;
+using ir::Stmt;
+using ir::Var;
+
+namespace {
+
+constexpr ErrorCode kCode = ErrorCode::illegal_stage;
+constexpr std::int64_t kMaxTile = 4096;
+
+/// The dimensions of the copy: of the region in `order`, then the tiles in the same order.
+struct Layout {
+  std::vector<std::size_t> order;
+  std::vector<std::int64_t> tiles;  ///< one a dimension of the buffer, 1 = none
+  Region region;
+};
+
+Result<Layout> make_layout(const Stage& step, const ir::Buffer& buffer) {
+  const std::size_t rank = buffer->shape.size();
+  const std::string dims = std::to_string(rank) + " dimensions of `" + buffer->name + "`";
+  Layout layout;
+  layout.order.resize(rank);
+  std::iota(layout.order.begin(), layout.order.end(), std::size_t{0});
+  if (!step.order.empty()) {
+    std::vector<int> sorted = step.order;
+    std::sort(sorted.begin(), sorted.end());
+    bool permutation = sorted.size() == rank;
+    for (std::size_t d = 0; permutation && d < rank; ++d) permutation = sorted[d] == static_cast<int>(d);
+    if (!permutation) return rejected(ErrorCode::bad_argument, "the order is no permutation of the " + dims, {}, "each dimension once");
+    layout.order.assign(step.order.begin(), step.order.end());
+  }
+  layout.tiles.assign(rank, 1);
+  if (!step.tiles.empty()) {
+    if (step.tiles.size() != rank)
+      return rejected(ErrorCode::bad_argument, std::to_string(step.tiles.size()) + " tiles for the " + dims, {}, "one tile a dimension, 1 for none");
+    for (const std::int64_t t : step.tiles)
+      if (t < 1 || t > kMaxTile) return rejected(ErrorCode::bad_argument, "a tile of " + std::to_string(t), {}, "tiles from 1 to 4096");
+    layout.tiles = step.tiles;
+  }
+  return layout;
+}
+
+bool is_tiled(const Layout& layout) {
+  return std::any_of(layout.tiles.begin(), layout.tiles.end(), [](std::int64_t t) { return t > 1; });
+}
+
+/// Every element of the buffer holds a value in front of the reader, and nobody changes it meanwhile.
+Status check_source(const ir::Kernel& k, const ir::Buffer& buffer, const Site& site, const Stmt& reader) {
+  Stmt outermost = reader;
+  for (const Stmt& s : site.path)
+    if (as<ir::Loop>(s)) {
+      outermost = s;
+      break;
+    }
+  for (const Access& a : collect_accesses(outermost))
+    if (a.buffer == buffer && a.writes() && !a.local)
+      return rejected(kCode, "`" + buffer->name + "` is written there as well", k, a.statement,
+                      "hold, or a loop of a nest that only reads `" + buffer->name + "`");
+  for (const ir::Param& p : k.params) {
+    if (p.buffer != buffer) continue;
+    if (p.role != ArgRole::output) return Unit{};
+    return rejected(kCode, "`" + buffer->name + "` is an output, which may not be written in full before", k, reader,
+                    "an input or an intermediate");
+  }
+  const auto alloc = find_alloc(k, buffer->name);
+  if (alloc && is_fully_written(k, *alloc, reader)) return Unit{};
+  return rejected(kCode, "no single nest writes all of `" + buffer->name + "` before", k, reader,
+                  "an input, or an intermediate that one nest computes");
+}
+
+/// Where the body's index lands in the copy.
+IndexMap layout_index(const Layout& layout) {
+  return [layout](const std::vector<Expr>& index, const ir::Facts& facts) {
+    const std::vector<Expr> relative = relative_to(layout.region)(index, facts);
+    std::vector<Expr> out;
+    for (const std::size_t d : layout.order)
+      out.push_back(layout.tiles[d] == 1 ? relative[d] : ir::simplify(ir::floor_div(relative[d], ir::int_imm(layout.tiles[d])), facts));
+    for (const std::size_t d : layout.order)
+      if (layout.tiles[d] != 1) out.push_back(ir::simplify(ir::mod(relative[d], ir::int_imm(layout.tiles[d])), facts));
+    return out;
+  };
+}
+
+std::vector<Expr> layout_shape(const Layout& layout, const ir::Facts& facts) {
+  std::vector<Expr> shape;
+  for (const std::size_t d : layout.order)
+    shape.push_back(layout.tiles[d] == 1 ? layout.region[d].extent
+                                         : ir::simplify(ir::ceil_div(layout.region[d].extent, ir::int_imm(layout.tiles[d])), facts));
+  for (const std::size_t d : layout.order)
+    if (layout.tiles[d] != 1) shape.push_back(ir::int_imm(layout.tiles[d]));
+  return shape;
+}
+
+/// for p: copy[p] = buffer[base + position of p], or zero where that is beyond the region or the buffer.
+Stmt make_copy(const ir::Buffer& buffer, const ir::Buffer& copy, const Layout& layout, const std::vector<Var>& loops,
+               ir::Facts facts) {
+  for (std::size_t i = 0; i < loops.size(); ++i) facts.bind_loop(loops[i], copy->shape[i]);
+  std::vector<Expr> index(layout.region.size()), target;
+  std::vector<Expr> conditions;
+  std::size_t next_tile = layout.order.size();
+  for (std::size_t i = 0; i < layout.order.size(); ++i) {
+    const std::size_t d = layout.order[i];
+    Expr position = ir::var(loops[i]);
+    if (layout.tiles[d] != 1) position = position * ir::int_imm(layout.tiles[d]) + ir::var(loops[next_tile++]);
+    const Range& r = layout.region[d];
+    const auto require = [&](const Expr& condition) {
+      if (facts.proves(condition)) return;
+      conditions.push_back(condition);
+      facts.assume(condition);
+    };
+    require(ir::lt(position, r.extent));
+    index[d] = r.whole ? position : r.base + position;
+    if (r.exceeds) require(ir::lt(index[d], buffer->shape[d]));
+  }
+  for (const Var& v : loops) target.push_back(ir::var(v));
+  Expr value = ir::load(buffer, index);
+  if (const Expr inside = conjunction(conditions)) value = ir::select(inside, value, ir::constant(0, buffer->dtype));
+  Stmt s = ir::store(copy, target, value);
+  for (std::size_t i = loops.size(); i-- > 0;) s = ir::loop(loops[i], copy->shape[i], s);
+  return s;
+}
+
+}  // namespace
+
+Result<Applied> apply(const ir::Kernel& k, const Stage& step) {
+  LW_TRY(const ir::Buffer buffer, require_buffer(k, step.buffer));
+  LW_TRY(Layout layout, make_layout(step, buffer));
+  Site site;
+  if (!step.loop.empty()) {
+    LW_TRY(site, require_loop(k, step.loop));
+    LW_CHECK(require_room(k, site, step.place, kCode));
+  } else if (step.place != Place::global) {
+    return rejected(kCode, "the whole kernel cannot share private memory", {}, "place global, or a loop");
+  }
+  const Stmt body = step.loop.empty() ? k.body : site.loop().body;
+  const ir::Facts facts = step.loop.empty() ? ir::Facts(k) : facts_inside(k, site);
+  std::vector<Access> reads;
+  for (const Access& a : collect_accesses(body)) {
+    if (a.buffer != buffer) continue;
+    if (a.local) return rejected(kCode, "`" + buffer->name + "` is allocated inside", k, a.statement, "a loop inside its allocation");
+    reads.push_back(a);
+  }
+  if (reads.empty())
+    return rejected(kCode, "the body does not read `" + buffer->name + "`", k, step.loop.empty() ? k.body : site.stmt(),
+                    "a loop around its reads");
+  LW_CHECK(check_source(k, buffer, site, step.loop.empty() ? k.body : site.stmt()));
+
+  layout.region = region_of(reads, {buffer}, facts, true);
+  Names names(k);
+  LW_TRY(const ir::Buffer copy, make_local(buffer, names.take(buffer->name + (is_tiled(layout) ? "_packed" : "_staged")),
+                                           layout_shape(layout, facts), step.place, kCode));
+  std::vector<Var> loops;
+  for (std::size_t i = 0; i < copy->shape.size(); ++i) loops.push_back(names.var(copy->name + "_" + std::to_string(i)));
+  const Stmt moved = redirect(body, facts, {{buffer, copy}}, layout_index(layout));
+  const Stmt inside = ir::alloc(copy, ir::seq({make_copy(buffer, copy, layout, loops, facts), moved}));
+  Applied out{k, {}};
+  if (step.loop.empty()) out.kernel.body = inside;
+  else out.kernel = edit(k, {{site.stmt().get(), with_body(site.stmt(), inside)}});
+  out.kernel = drop_guards(std::move(out.kernel));
+  for (const Var& v : loops) out.made.push_back(v.hint);
+  return out;
+}
+
+}  // namespace loopwright::schedule

@@ -1,0 +1,81 @@
+#include "loopwright/target.h"
+
+#include <algorithm>
+
+#include "src/support/text.h"
+
+namespace loopwright {
+
+namespace {
+
+bool is_word(std::string_view w) {
+  return !w.empty() && std::all_of(w.begin(), w.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+  });
+}
+
+/// The limits that follow from the kind and the features.
+void set_default_limits(Target& t) {
+  if (t.kind == TargetKind::cuda) {
+    t.vector_bytes = 16;
+    t.vector_registers = 255;
+    t.workers = 132;
+    t.l1_bytes = 227 << 10;
+    t.l2_bytes = 50 << 20;
+    t.max_threads_per_block = 1024;
+    return;
+  }
+  t.vector_bytes = t.has("avx512f") ? 64 : t.has("avx") || t.has("avx2") ? 32 : 16;
+  t.vector_registers = t.has("avx512f") ? 32 : 16;
+}
+
+Error malformed(std::string_view text, std::string found) {
+  return {ErrorCode::syntax, "read a target", std::move(found) + " in `" + std::string(text) + "`", {},
+          "kind:arch or kind:arch:+feature,+feature, e.g. cpu:x86-64-v3:+avx2,+fma"};
+}
+
+std::vector<std::string_view> split_at(std::string_view text, char separator) {
+  std::vector<std::string_view> out;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    out.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
+bool Target::has(std::string_view feature) const {
+  return std::find(features.begin(), features.end(), feature) != features.end();
+}
+
+std::string Target::text() const {
+  std::string out = kind == TargetKind::cpu ? "cpu:" : "cuda:";
+  out += arch;
+  std::vector<std::string> sorted = features;
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t i = 0; i < sorted.size(); ++i) out += (i ? ",+" : ":+") + sorted[i];
+  return out;
+}
+
+Result<Target> Target::parse(std::string_view text) {
+  const std::vector<std::string_view> parts = split_at(text, ':');
+  if (parts.size() < 2 || parts.size() > 3) return malformed(text, std::to_string(parts.size()) + " parts");
+  Target t;
+  if (parts[0] == "cuda") t.kind = TargetKind::cuda;
+  else if (parts[0] != "cpu") return malformed(text, "kind `" + std::string(parts[0]) + "`");
+  if (!is_word(parts[1])) return malformed(text, "architecture `" + std::string(parts[1]) + "`");
+  t.arch = parts[1];
+  if (parts.size() == 3)
+    for (const std::string_view f : split_at(parts[2], ',')) {
+      if (f.size() < 2 || f[0] != '+' || !is_word(f.substr(1))) return malformed(text, "feature `" + std::string(f) + "`");
+      t.features.emplace_back(f.substr(1));
+    }
+  std::sort(t.features.begin(), t.features.end());
+  t.features.erase(std::unique(t.features.begin(), t.features.end()), t.features.end());
+  set_default_limits(t);
+  return t;
+}
+
+}  // namespace loopwright
