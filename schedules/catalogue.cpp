@@ -1,4 +1,4 @@
-#include "families.h"
+#include "schedules/families.h"
 
 namespace loopwright {
 

@@ -1,8 +1,8 @@
 // Columns: reductions over leading axes. Vectors of neighbouring columns walk down the rows together.
 #include <algorithm>
 
-#include "families.h"
-#include "nests.h"
+#include "schedules/families.h"
+#include "schedules/nests.h"
 
 namespace loopwright::schedules {
 namespace {

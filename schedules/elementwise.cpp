@@ -1,8 +1,8 @@
 // Pointwise chains, casts, views and gathers: each output is one pass over its elements.
 #include <algorithm>
 
-#include "families.h"
-#include "nests.h"
+#include "schedules/families.h"
+#include "schedules/nests.h"
 
 namespace loopwright::schedules {
 

@@ -1,8 +1,8 @@
 // Reductions of a whole tensor: blocks for the workers, vector accumulators inside a block, then one combination.
 #include <algorithm>
 
-#include "families.h"
-#include "nests.h"
+#include "schedules/families.h"
+#include "schedules/nests.h"
 
 namespace loopwright::schedules {
 

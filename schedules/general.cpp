@@ -1,6 +1,6 @@
 // Whatever no other family takes: the naive nests, with what is certainly legal made parallel and vectorized.
-#include "families.h"
-#include "nests.h"
+#include "schedules/families.h"
+#include "schedules/nests.h"
 
 namespace loopwright::schedules {
 

@@ -2,8 +2,8 @@
 // the reduction without guards.
 #include <algorithm>
 
-#include "families.h"
-#include "nests.h"
+#include "schedules/families.h"
+#include "schedules/nests.h"
 
 namespace loopwright::schedules {
 namespace {

@@ -1,8 +1,8 @@
 // Products with at most a few rows on one side: the larger operand is streamed once, along its memory.
 #include <algorithm>
 
-#include "families.h"
-#include "nests.h"
+#include "schedules/families.h"
+#include "schedules/nests.h"
 
 namespace loopwright::schedules {
 namespace {

@@ -1,4 +1,4 @@
-#include "nests.h"
+#include "schedules/nests.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // Rows: sums, softmax, layer and RMS norm along the last axes; one worker keeps a row while everything is done to it.
 #include <algorithm>
 
-#include "families.h"
-#include "nests.h"
+#include "schedules/families.h"
+#include "schedules/nests.h"
 
 namespace loopwright::schedules {
 namespace {

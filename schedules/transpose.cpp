@@ -1,8 +1,8 @@
 // Pointwise nests that read a tensor along another axis than they write: tiles that stay in the first cache.
 #include <algorithm>
 
-#include "families.h"
-#include "nests.h"
+#include "schedules/families.h"
+#include "schedules/nests.h"
 
 namespace loopwright::schedules {
 namespace {
