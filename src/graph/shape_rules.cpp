@@ -343,6 +343,8 @@ Status index_select_shape(Call& call) {
 
 Status scatter_shape(Call& call) {
   LW_CHECK(gather_shape(call));
+  if (call.word("reduce") == "add" && call.operands[0].dtype == DType::boolean)
+    return call.error(ErrorCode::bad_attribute, "reduce=add of bool", "reduce=none, or an integer dtype");
   if (call.operands[2].shape != call.operands[1].shape)
     return call.error(
         ErrorCode::shape_mismatch,
