@@ -10,6 +10,7 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace loopwright::codegen {
@@ -18,13 +19,12 @@ namespace {
 constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
 constexpr const char* kWorks = "`cpu:x86-64-v2`, `cpu:x86-64-v3`, `cpu:x86-64-v4`, or `cpu:<name>:+<feature>,...`";
 
-/// The features that change generated code, a feature before those that imply it. Others (virtualisation,
-/// cryptography, ...) would only make two equal machines look different.
+/// The features that change generated code, sorted. Others (virtualisation, cryptography, ...) would only make two equal
+/// machines look different.
 constexpr std::array kFeatures = {
-    "sse3",    "ssse3",      "sse4.1",     "sse4.2",     "popcnt",   "cx16",     "sahf",     "lzcnt",    "bmi",
-    "bmi2",    "movbe",      "avx",        "f16c",       "fma",      "avx2",     "avxvnni",  "avx512f",  "evex512",
-    "avx512cd", "avx512dq",  "avx512bw",   "avx512vl",   "avx512vnni", "avx512vbmi", "avx512vbmi2", "avx512bf16",
-    "avx512fp16"};
+    "avx",      "avx2",       "avx512bf16", "avx512bw", "avx512cd",   "avx512dq", "avx512f", "avx512fp16",
+    "avx512vbmi", "avx512vl", "avx512vnni", "avxvnni",  "bmi",        "bmi2",     "f16c",    "fma",
+    "lzcnt",    "movbe",      "popcnt",     "sse3",     "sse4.1",     "sse4.2",   "ssse3"};
 constexpr std::array kLevels = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
 
 void initialise_llvm() {
@@ -96,8 +96,9 @@ Result<CpuTarget> parse_cpu_target(std::string_view text) {
     t.base = std::string(text);
     t.tune = "generic";
   } else {
-    t.base = "x86-64";
     t.tune = std::string(text.substr(0, colon));
+    t.base = "x86-64";
+    if (contains(kLevels, t.tune)) t.base = std::exchange(t.tune, "generic");
     t.features = std::string(text.substr(colon + 1));
     for (std::size_t at = 0; at < t.features.size();) {
       const auto end = std::min(t.features.find(',', at), t.features.size());
