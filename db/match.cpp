@@ -102,7 +102,7 @@ bool judge_device(const DeviceMatch& match, const DeviceRow& device, const Toolc
 
 /// How much a guard lets through, as a logarithm: smaller is narrower.
 double measure_width(const Guard& guard) {
-  double width = -std::log2(static_cast<double>(std::max<std::int64_t>(guard.alignment_bytes, 1)));
+  double width = 0;
   for (const SymbolGuard& symbol : guard.symbols) {
     double values = (static_cast<double>(symbol.hi) - static_cast<double>(symbol.lo)) /
                         static_cast<double>(std::max<std::int64_t>(symbol.multiple_of, 1)) + 1;
@@ -117,6 +117,9 @@ bool comes_first(const Judged& a, const Judged& b) {
   double width_a = measure_width(a.variant.guard);
   double width_b = measure_width(b.variant.guard);
   if (width_a != width_b) return width_a < width_b;
+  std::int64_t alignment_a = a.variant.guard.alignment_bytes;
+  std::int64_t alignment_b = b.variant.guard.alignment_bytes;
+  if (alignment_a != alignment_b) return alignment_a > alignment_b;
   if (a.variant.best.speedup != b.variant.best.speedup) return a.variant.best.speedup > b.variant.best.speedup;
   return a.variant.candidate.digest < b.variant.candidate.digest;
 }

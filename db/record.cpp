@@ -98,9 +98,11 @@ Result<Digest> Recorder::add_workload(const WorkloadRow& row) { return add_row(*
 Result<Digest> Recorder::add_probe(const ProbeRow& row) { return add_row(*connection_, row); }
 
 Result<Digest> Recorder::add_range(const RangeRow& row) {
+  RangeRow full = row;
+  LW_TRY(full.guard, Guard::parse(row.guard.text()));  // as it will be read: digests are over what is stored
   LW_TRY(Transaction transaction, Transaction::begin(*connection_));
-  LW_TRY(Digest digest, add_row(*connection_, row));
-  LW_CHECK(store_range_symbols(*connection_, digest, row.guard));
+  LW_TRY(Digest digest, add_row(*connection_, full));
+  LW_CHECK(store_range_symbols(*connection_, digest, full.guard));
   LW_CHECK(transaction.commit());
   return digest;
 }

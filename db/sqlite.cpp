@@ -80,6 +80,7 @@ Statement& Statement::bind_null() {
 Result<bool> Statement::step() {
   if (failure_ != 0) return connection_->make_error(failure_, "run a statement");
   next_column_ = 0;
+  errno = 0;  // see make_error
   int code = sqlite3_step(as_statement(handle_));
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
@@ -225,6 +226,7 @@ Connection::~Connection() {
 }
 
 Status Connection::execute(std::string_view sql) {
+  errno = 0;  // see make_error
   int code = sqlite3_exec(as_sqlite(handle_), std::string(sql).c_str(), nullptr, nullptr, nullptr);
   if (code == SQLITE_OK) return Unit{};
   std::string first_words(sql.substr(0, 60));
@@ -271,12 +273,14 @@ Status Connection::copy_from(Connection& source) {
 }
 
 Error Connection::make_error(int code, std::string_view asked) const {
+  // A failed write deep inside a statement is reported without its errno, but that of the call is still there; it tells
+  // a file that may not grow (quota, limit) from a broken disk.
+  int system_error = (code & 0xFF) == SQLITE_IOERR ? errno : 0;
   sqlite3* handle = as_sqlite(handle_);
   std::string detail = sqlite3_errstr(code);
-  int system_error = 0;
   if (handle != nullptr && sqlite3_extended_errcode(handle) == code) {
     detail = sqlite3_errmsg(handle);
-    system_error = sqlite3_system_errno(handle);
+    if (int noted = sqlite3_system_errno(handle)) system_error = noted;
   }
   return translate_sqlite_error(code, system_error, detail, path_, asked);
 }
