@@ -145,14 +145,18 @@ class Runtime {
   static Result<Runtime> open(RuntimeOptions options);
   /// By the graph's name or its digest. not_found lists what there is; no_variant names the kernels without one.
   Result<Plan> plan(const std::string& name_or_digest) const;
+  /// Plan::explain, and what each database says of each kernel at these sizes: verdicts, and what else was measured.
+  Result<std::string> explain(const std::string& name_or_digest, std::span<const std::int64_t> symbols) const;
   const Target& target() const;
   /// One line for each database: opened, or why not and what was done instead.
   const std::vector<std::string>& notes() const;
-  /// Writes the misses since the last call into `wanted` of the first writable database; never blocks on a lock.
+  /// Writes the misses since the last call into `wanted` of the first writable database; waits at most a moment for a
+  /// lock and keeps the counts when it cannot write. Also done when the last copy of a Runtime goes.
   Status flush_wanted() const;
 
  private:
   struct State;
+  Runtime() = default;
   std::shared_ptr<State> state_;
 };
 

@@ -269,7 +269,7 @@ Result<Plan> PlanAccess::make(PlanParts parts) {
   find_symbol_sources(*state);
   for (std::size_t k = 0; k < state->kernels.size(); ++k) {
     if (k < parts.notes.size()) state->kernels[k].notes = std::move(parts.notes[k]);
-    if (parts.count_misses) state->kernels[k].misses = std::make_unique<MissTable>(state->spec.kernels[k].symbols.size());
+    if (k < parts.misses.size()) state->kernels[k].misses = std::move(parts.misses[k]);
   }
   return Plan(std::move(state));
 }

@@ -44,7 +44,7 @@ struct KernelState {
   std::vector<std::int32_t> inputs;   ///< positions of addresses that alignment guards speak of
   std::int32_t workspace_slot = -1;   ///< slot of the arena for the variant's workspaces
   std::vector<std::string> notes;     ///< variants that exist and cannot be served, and why
-  std::unique_ptr<MissTable> misses;  ///< null when nobody wants to know
+  std::shared_ptr<MissTable> misses;  ///< null when nobody wants to know
 };
 
 /// Where `run` reads a symbol's value.
@@ -61,7 +61,7 @@ struct PlanParts {
   std::vector<std::vector<Variant>> variants;
   std::shared_ptr<const Device> device;         ///< null = shared_cpu_device()
   std::vector<std::vector<std::string>> notes;  ///< for each kernel, or empty
-  bool count_misses = false;
+  std::vector<std::shared_ptr<MissTable>> misses;  ///< for each kernel, or empty; null = nobody wants to know
 };
 
 /// The door to a plan's inside for the runtime itself.
