@@ -334,7 +334,7 @@ Status bind_param(const Kernel& k, const Param& p, std::map<std::string, Array>&
   if (a.dtype != b.dtype || a.shape != s.shape)
     return wrong_arguments(k, "argument `" + b.name + "` is " + std::string(name(a.dtype)) + sizes_text(a.shape), std::string(name(b.dtype)) + sizes_text(s.shape));
   for (std::size_t d = 0; d < s.shape.size(); ++d)
-    if (s.shape[d] > 1 && (d >= a.strides.size() || a.strides[d] != s.strides[d]))
+    if (span > 0 && s.shape[d] > 1 && (d >= a.strides.size() || a.strides[d] != s.strides[d]))
       return wrong_arguments(k, "argument `" + b.name + "` has strides " + sizes_text(a.strides), "strides " + sizes_text(s.strides));
   if (static_cast<std::int64_t>(a.data.size()) < span * size_bytes(b.dtype))
     return wrong_arguments(k, "argument `" + b.name + "` has " + std::to_string(a.data.size()) + " bytes", std::to_string(span * size_bytes(b.dtype)) + " bytes");
