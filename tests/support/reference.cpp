@@ -8,7 +8,7 @@
 #include "src/graph/naive_kernel.h"
 #include "src/ir/text.h"
 #include "src/ir/verify.h"
-#include "tests/support/random_data.h"
+#include "tests/support/graph_data.h"
 #include "tests/support/reference_tensor.h"
 
 namespace loopwright::test {
@@ -167,7 +167,7 @@ std::map<std::string, ir::Array> reference_outputs(const Graph& g, const Binding
 
 // ---------------------------------------------------------------- comparing
 
-Tolerance tolerance_for(DType dtype, std::int64_t reduction_length) {
+Allowance tolerance_for(DType dtype, std::int64_t reduction_length) {
   auto unit = [](DType d) {
     return d == DType::f16 ? 0x1p-11 : d == DType::bf16 ? 0x1p-8 : d == DType::f32 ? 0x1p-24 : 0x1p-53;
   };
@@ -176,7 +176,7 @@ Tolerance tolerance_for(DType dtype, std::int64_t reduction_length) {
   return {carried + unit(dtype) * 0x1p-6, carried + 2 * unit(dtype)};
 }
 
-std::string describe_difference(const ir::Array& got, const ir::Array& want, Tolerance tolerance) {
+std::string describe_difference(const ir::Array& got, const ir::Array& want, Allowance tolerance) {
   std::ostringstream out;
   if (got.shape != want.shape) return "shapes differ";
   double worst = 0;
@@ -209,7 +209,7 @@ std::string describe_difference(const ir::Array& got, const ir::Array& want, Tol
 }
 
 std::string check_naive_kernel(const Graph& g, const Bindings& bindings, std::uint64_t seed,
-                               Tolerance tolerance, Rounding rounding) {
+                               Allowance tolerance, Rounding rounding) {
   const Result<ir::Kernel> kernel = graph::naive_kernel(g);
   if (!kernel.ok()) return kernel.error().message();
   if (const Status status = ir::verify(*kernel); !status.ok()) return status.error().message();
@@ -223,7 +223,7 @@ std::string check_naive_kernel(const Graph& g, const Bindings& bindings, std::ui
     return status.error().message();
   for (const auto& [name, want] : reference_outputs(g, bindings, inputs, rounding)) {
     const std::string difference =
-        describe_difference(arguments.at(name), want, is_float(want.dtype) ? tolerance : Tolerance{});
+        describe_difference(arguments.at(name), want, is_float(want.dtype) ? tolerance : Allowance{});
     if (!difference.empty()) return name + " " + difference + "\n" + g.text() + text;
   }
   return "";

@@ -25,20 +25,20 @@ std::map<std::string, ir::Array> reference_outputs(const Graph& g, const Binding
                                                    Rounding rounding = Rounding::casts);
 
 /// |got - want| <= absolute + relative * |want|.
-struct Tolerance {
+struct Allowance {
   double absolute = 0;
   double relative = 0;
 };
 /// For results of `dtype` from sums of `reduction_length` terms of magnitude about 1, carried in the accumulator's dtype.
 /// Zero for integers and bool.
-Tolerance tolerance_for(DType dtype, std::int64_t reduction_length = 1);
+Allowance tolerance_for(DType dtype, std::int64_t reduction_length = 1);
 
 /// Empty when all elements agree (NaN agrees with NaN, an infinity with itself), else the worst place with both values.
-std::string describe_difference(const ir::Array& got, const ir::Array& want, Tolerance tolerance);
+std::string describe_difference(const ir::Array& got, const ir::Array& want, Allowance tolerance);
 
 /// The whole check most tests want: random inputs from `seed`, the interpreted naive kernel against the reference, and
 /// the kernel's own text through parser and verifier. Empty when all is well.
 std::string check_naive_kernel(const Graph& g, const Bindings& bindings, std::uint64_t seed,
-                               Tolerance tolerance, Rounding rounding = Rounding::every_value);
+                               Allowance tolerance, Rounding rounding = Rounding::every_value);
 
 }  // namespace loopwright::test

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "tests/support/random_data.h"
+#include "tests/support/graph_data.h"
 #include "tests/support/reference.h"
 
 namespace loopwright {
