@@ -1,79 +1,104 @@
 #include "tests/support/random_data.h"
 
 #include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "src/ir/text.h"
 
 namespace loopwright::test {
 
-std::uint64_t Random::next() {
-  std::uint64_t z = state_ += 0x9e3779b97f4a7c15ull;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-
-std::int64_t Random::between(std::int64_t lo, std::int64_t hi) {
-  const std::uint64_t width = static_cast<std::uint64_t>(hi) - static_cast<std::uint64_t>(lo) + 1;
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(lo) + (width == 0 ? next() : next() % width));
-}
-
-double Random::real(double lo, double hi) {
-  return lo + (hi - lo) * (static_cast<double>(next() >> 11) * 0x1p-53);
-}
-
 namespace {
 
-std::vector<std::int64_t> values_of(const std::vector<Dim>& dims, const Bindings& bindings) {
-  std::vector<std::int64_t> out;
-  for (const Dim& dim : dims) out.push_back(dim.evaluate(bindings).value());
-  return out;
+std::int64_t evaluate(const ir::Expr& e, const ir::Kernel& k, const Bindings& symbols) {
+  const auto size = ir::to_size_expr(e, k.symbols);
+  LW_BUG_IF(!size, "a parameter has a shape that is no size: " + ir::print(e));
+  std::vector<std::int64_t> values;
+  for (const ir::SymbolParam& s : k.symbols) {
+    const auto it = symbols.find(s.symbol.name);
+    LW_BUG_IF(it == symbols.end(), "no value for symbol " + s.symbol.name);
+    values.push_back(it->second);
+  }
+  values.push_back(0);  // data() of an empty vector may be null
+  return size->evaluate(values.data());
 }
 
-double random_element(DType dtype, Random& random) {
-  if (dtype == DType::boolean) return static_cast<double>(random.between(0, 1));
-  if (is_float(dtype)) return random.real(-2, 2);
-  return static_cast<double>(dtype == DType::u8 ? random.between(0, 18) : random.between(-9, 9));
+ir::Array make_array(const ir::Param& p, const ir::Kernel& k, const Bindings& symbols) {
+  std::vector<std::int64_t> shape;
+  for (const ir::Expr& e : p.buffer->shape) shape.push_back(evaluate(e, k, symbols));
+  ir::Array array = ir::Array::dense(p.buffer->dtype, shape);
+  if (p.buffer->strides.empty()) return array;
+  array.strides.clear();
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    array.strides.push_back(evaluate(p.buffer->strides[d], k, symbols));
+    last += array.strides[d] * std::max<std::int64_t>(0, shape[d] - 1);
+  }
+  array.data.assign(static_cast<std::size_t>(last + 1) * static_cast<std::size_t>(size_bytes(array.dtype)), 0);
+  return array;
+}
+
+void fill(ir::Array& array, std::mt19937_64& random) {
+  const std::size_t bytes = static_cast<std::size_t>(size_bytes(array.dtype));
+  std::uniform_real_distribution<double> real(-0.75, 1.75);
+  for (std::size_t at = 0; at + bytes <= array.data.size(); at += bytes) {
+    double value = real(random);
+    if (array.dtype == DType::boolean) value = value > 0.5 ? 1 : 0;
+    else if (is_integer(array.dtype)) value = static_cast<double>(random() % 4);
+    ir::store_element(array.dtype, array.data.data() + at, value);
+  }
+}
+
+bool is_close(double a, double b, const Tolerance& t) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (a == b) return std::signbit(a) == std::signbit(b) || t.relative > 0;
+  return std::abs(a - b) <= t.relative * std::max({std::abs(a), std::abs(b), t.floor});
 }
 
 }  // namespace
 
-ir::Array random_array(const TensorType& type, const Bindings& bindings, Random& random) {
-  ir::Array out = ir::Array::dense(type.dtype, values_of(type.shape, bindings));
-  if (!type.strides.empty()) out.strides = values_of(type.strides, bindings);
-  std::int64_t span = 1;
-  for (std::size_t d = 0; d < out.shape.size(); ++d) {
-    if (out.shape[d] == 0) span = 0;
-    else if (span > 0) span += (out.shape[d] - 1) * out.strides[d];
-  }
-  const int width = size_bytes(type.dtype);
-  out.data.assign(static_cast<std::size_t>(span * width), 0);
-  for (std::int64_t at = 0; at < span; ++at)
-    ir::store_element(type.dtype, out.data.data() + at * width, random_element(type.dtype, random));
-  return out;
-}
-
-std::map<std::string, ir::Array> random_inputs(const Graph& g, const Bindings& bindings, std::uint64_t seed) {
-  Random random(seed * 2 + 1);
-  std::map<std::string, ir::Array> out;
-  for (Value v : g.inputs()) out[g.node(v).name] = random_array(g.type(v), bindings, random);
-  return out;
-}
-
-Bindings small_bindings(const Graph& g, std::uint64_t seed, std::int64_t largest) {
-  Random random(seed ^ 0x5eed);
-  Bindings out;
-  for (const Symbol& s : g.symbols())
-    out[s.name] = random.between(s.lo, std::max(s.lo, std::min(s.hi, largest)));
-  return out;
-}
-
-std::map<std::string, ir::Array> kernel_arguments(const Graph& g, const Bindings& bindings,
-                                                  const std::map<std::string, ir::Array>& inputs) {
-  std::map<std::string, ir::Array> out = inputs;
-  for (const Graph::Output& output : g.outputs()) {
-    const TensorType& type = g.type(output.value);
-    out[output.name] = ir::Array::dense(type.dtype, values_of(type.shape, bindings));
+Arguments random_arguments(const ir::Kernel& k, const Bindings& symbols, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Arguments out;
+  for (const ir::Param& p : k.params) {
+    ir::Array array = make_array(p, k, symbols);
+    if (p.role != ArgRole::output) fill(array, random);
+    out.emplace(p.buffer->name, std::move(array));
   }
   return out;
+}
+
+Tolerance regrouped(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return {1e-11, 1};
+    case DType::f32: return {1e-4, 1};
+    case DType::f16: return {1e-2, 1};
+    case DType::bf16: return {6e-2, 1};
+    default: return {0, 1};
+  }
+}
+
+Result<Arguments> interpret_copy(const ir::Kernel& k, const Bindings& symbols, const Arguments& arguments) {
+  Arguments copy = arguments;
+  LW_CHECK(ir::interpret(k, symbols, copy));
+  return copy;
+}
+
+std::optional<std::string> find_difference(const ir::Kernel& k, const Arguments& expected, const Arguments& found,
+                                           bool may_regroup) {
+  for (const ir::Param& p : k.params) {
+    if (p.role == ArgRole::input) continue;
+    const ir::Array &a = expected.at(p.buffer->name), &b = found.at(p.buffer->name);
+    const Tolerance tolerance = may_regroup ? regrouped(a.dtype) : Tolerance{};
+    const std::size_t bytes = static_cast<std::size_t>(size_bytes(a.dtype));
+    for (std::size_t at = 0; at + bytes <= a.data.size(); at += bytes) {
+      const double x = ir::load_element(a.dtype, a.data.data() + at), y = ir::load_element(b.dtype, b.data.data() + at);
+      if (is_close(x, y, tolerance)) continue;
+      return p.buffer->name + " at element " + std::to_string(at / bytes) + ": expected " + std::to_string(x) + ", found " +
+             std::to_string(y);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace loopwright::test

@@ -1,38 +1,34 @@
-// Input tensors with random contents, and values for symbols.
+// Arguments for a kernel, filled at random, and the comparison of what two kernels made of them.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
-#include "loopwright/graph.h"
 #include "src/ir/interpret.h"
 
 namespace loopwright::test {
 
-/// SplitMix64: the same numbers everywhere.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next();
-  /// In [lo, hi].
-  std::int64_t between(std::int64_t lo, std::int64_t hi);
-  double real(double lo, double hi);
-  bool chance(double probability) { return real(0, 1) < probability; }
+using Arguments = std::map<std::string, ir::Array>;
 
- private:
-  std::uint64_t state_;
+/// Inputs hold numbers of both signs around 0.5 (floats), 0..3 (integers), or both bools; outputs are zero.
+Arguments random_arguments(const ir::Kernel& k, const Bindings& symbols, std::uint64_t seed);
+
+/// How far apart results may be: `relative` of the larger magnitude, which counts as at least `floor`. 0 = equal bits
+/// (any NaN equals any NaN).
+struct Tolerance {
+  double relative = 0;
+  double floor = 1;
 };
+/// For results whose sums were regrouped, by the dtype of the buffer.
+Tolerance regrouped(DType dtype);
 
-/// A strided array of `type` with random contents: floats in [-2, 2] rounded to the dtype, integers in [-9, 9] (u8: 0 to
-/// 18), bools. Elements that no index reaches hold other random bits.
-ir::Array random_array(const TensorType& type, const Bindings& bindings, Random& random);
-/// One for each input of the graph, by name.
-std::map<std::string, ir::Array> random_inputs(const Graph& g, const Bindings& bindings, std::uint64_t seed);
-/// A value for each symbol, small where the range allows: at most `largest`, or the symbol's lower bound.
-Bindings small_bindings(const Graph& g, std::uint64_t seed, std::int64_t largest = 5);
-/// Inputs, and zero-filled outputs by name: what interpret takes for the graph's naive kernel.
-std::map<std::string, ir::Array> kernel_arguments(const Graph& g, const Bindings& bindings,
-                                                  const std::map<std::string, ir::Array>& inputs);
+/// Interprets `k` on a copy of the arguments, races and uninitialised reads checked.
+Result<Arguments> interpret_copy(const ir::Kernel& k, const Bindings& symbols, const Arguments& arguments);
+
+/// The first difference between outputs of `k`, in words; empty when there is none.
+std::optional<std::string> find_difference(const ir::Kernel& k, const Arguments& expected, const Arguments& found,
+                                           bool may_regroup);
 
 }  // namespace loopwright::test

@@ -17,7 +17,7 @@ namespace {
 struct Nest {
   Site top;                      ///< the outermost of the named loops
   std::vector<Stmt> loops;       ///< all loops from there to the innermost named one
-  std::vector<Expr> conditions;  ///< between them
+  std::vector<Expr> conditions;  ///< between them, and right inside the innermost named one
   Stmt rest;                     ///< inside the innermost
 };
 
@@ -48,6 +48,10 @@ Result<Nest> find_nest(const ir::Kernel& k, const std::vector<Site>& sites) {
       return rejected(ErrorCode::not_nested, "the loops are not one perfect nest", k, at,
                       "loops with nothing but loops and size conditions between them");
     }
+  }
+  for (const auto* i = as<ir::If>(at); i && !has_load(i->condition); i = as<ir::If>(at)) {
+    nest.conditions.push_back(i->condition);
+    at = i->then;
   }
   nest.rest = at;
   return nest;
