@@ -110,7 +110,7 @@ db::DeviceRow CpuDevice::fingerprint() const {
   const HostCpu& host = host_cpu();
   db::DeviceRow row;
   row.kind = "cpu";
-  row.arch = "x86_64";
+  row.arch = host.arch;
   row.features = text::join(host.features, " ");
   row.cores = host.cores;
   row.vendor = host.vendor;
