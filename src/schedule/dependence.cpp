@@ -205,13 +205,27 @@ class Solver {
     return ir::same(x, y) || ir::same(ir::simplify(x, facts_), ir::simplify(y, facts_));
   }
 
+  /// The right side is positive, or the loops that the left side uses run no iteration when it is zero.
+  bool is_divisor(const ir::Binary& digit) const {
+    if (facts_.proves(ir::lt(ir::int_imm(0), digit.b))) return true;
+    if (facts_.bounds(digit.b).lo < 0) return false;
+    for (std::size_t i = 0; i < common_; ++i) {
+      if (!ir::uses(digit.a, vars_a_[i])) continue;
+      const Expr extent = ir::rewrite(a_.loop(i).extent, [&](const Expr& x) {
+        return ir::same(x, digit.b) ? ir::int_imm(0) : x;
+      });
+      if (ir::as_int(ir::simplify(extent, facts_)) == 0) return true;
+    }
+    return false;
+  }
+
   /// When the quotient and the remainder of an expression are equal in both instances, so is the expression.
   bool join_digits() {
     bool changed = false;
     for (std::size_t i = 0; i < atoms_.size(); ++i) {
       if (joined_.contains(i) || !zero_[common_ + i] || !is_digit(atoms_[i].expr, ir::BinaryOp::mod)) continue;
       const auto& low = std::get<ir::Binary>(atoms_[i].expr->v);
-      if (!facts_.proves(ir::lt(ir::int_imm(0), low.b))) continue;
+      if (!is_divisor(low)) continue;
       for (std::size_t j = 0; j < atoms_.size(); ++j) {
         if (!zero_[common_ + j] || !is_digit(atoms_[j].expr, ir::BinaryOp::floor_div)) continue;
         if (!same_value(atoms_[j].expr, ir::floor_div(low.a, low.b))) continue;
