@@ -39,7 +39,7 @@ std::vector<int> start_at_once(const std::function<int(int)>& body) {
 
 TEST(CreateTest, sixteen_processes_create_one_file_and_all_write_to_it) {
   for (int round = 0; round < kRounds; ++round) {
-    TempFolder folder;
+    TempFolder folder(true);
     std::string path = folder.file("db.lwdb");
     // Half of them only want the file to be there, as the runtime does; half want to write, one after the other.
     auto statuses = start_at_once([&](int i) {
@@ -64,7 +64,7 @@ TEST(CreateTest, sixteen_processes_create_one_file_and_all_write_to_it) {
 }
 
 TEST(CreateTest, without_waiting_exactly_the_holder_writes_and_others_are_busy) {
-  TempFolder folder;
+  TempFolder folder(true);
   std::string path = folder.file("db.lwdb");
   auto statuses = start_at_once([&](int) {
     auto recorder = Recorder::open(path);
@@ -77,7 +77,7 @@ TEST(CreateTest, without_waiting_exactly_the_holder_writes_and_others_are_busy) 
 }
 
 TEST(CreateTest, what_a_dead_creator_left_is_cleared_and_an_old_log_is_not_replayed) {
-  TempFolder folder;
+  TempFolder folder(true);
   std::string path = folder.file("db.lwdb");
   Sample sample = make_sample_file(path);
   // A log whose database somebody deleted.
@@ -102,7 +102,7 @@ TEST(CreateTest, what_a_dead_creator_left_is_cleared_and_an_old_log_is_not_repla
 
 TEST(CreateTest, a_folder_that_is_not_there_or_not_writable_is_said_so) {
   EXPECT_EQ(create_database("/nowhere/at/all/db.lwdb").error().code, ErrorCode::not_found);
-  TempFolder folder;
+  TempFolder folder(true);
   EXPECT_EQ(run_in_child([&] {
     become_nobody();
     return create_database(folder.file("db.lwdb")).error().code == ErrorCode::db_read_only ? 0 : 1;

@@ -30,7 +30,7 @@ int write_trials(const std::string& path, const Sample& sample, int pipe_end) {
 }
 
 TEST(KillTest, no_committed_trial_is_lost_in_fifty_kills) {
-  TempFolder folder;
+  TempFolder folder(true);
   std::string path = folder.file("db.lwdb");
   Sample sample = make_sample_file(path);
   std::mt19937 random(7);

@@ -26,8 +26,10 @@ T take(Result<T> result) {
 
 }  // namespace
 
-TempFolder::TempFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "loopwright-test-XXXXXX").string();
+TempFolder::TempFolder(bool on_disk) {
+  std::filesystem::path parent = std::filesystem::temp_directory_path();
+  if (!on_disk && access("/dev/shm", W_OK) == 0) parent = "/dev/shm";
+  std::string pattern = (parent / "loopwright-test-XXXXXX").string();
   path_ = mkdtemp(pattern.data());
   chmod(path_.c_str(), 0755);
 }

@@ -11,10 +11,11 @@
 
 namespace loopwright::db::test {
 
-/// A folder of its own below the temporary directory, removed with everything in it.
+/// A folder of its own, removed with everything in it: in memory where the machine has /dev/shm, because most tests are
+/// about content, or on the disk of temporary files.
 class TempFolder {
  public:
-  TempFolder();
+  explicit TempFolder(bool on_disk = false);
   ~TempFolder();
   TempFolder(const TempFolder&) = delete;
   TempFolder& operator=(const TempFolder&) = delete;
