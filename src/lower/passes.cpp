@@ -27,6 +27,7 @@ const std::vector<Pass>& passes() {
       {"expand_unroll", Level::scheduled, Level::scheduled, expand_unroll},
       {"simplify", Level::scheduled, Level::scheduled, simplify_kernel},
       {"partition_loops", Level::scheduled, Level::scheduled, partition_loops},
+      {"simplify", Level::scheduled, Level::scheduled, simplify_kernel},
       {"expand_updates", Level::scheduled, Level::scheduled, expand_updates},
       {"flatten_indices", Level::scheduled, Level::flat, flatten_indices},
       {"simplify", Level::flat, Level::flat, simplify_kernel},
