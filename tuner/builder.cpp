@@ -9,19 +9,19 @@ namespace {
 
 class DriverBuilder : public Builder {
  public:
-  DriverBuilder(const driver::Job& job, Target target, Bindings probe)
-      : job_(job), target_(std::move(target)), probe_(std::move(probe)), templates_(driver::templates_for(job, target_)) {}
+  DriverBuilder(const driver::Job& job, Target target)
+      : job_(job), target_(std::move(target)), templates_(driver::templates_for(job, target_)) {}
 
   int template_count() const override { return static_cast<int>(templates_.size()); }
   std::string template_name(int index) const override { return templates_[index]->name; }
 
-  Result<Prepared> prepare(int template_index, Space& space) const override {
+  Result<Prepared> prepare(int template_index, Space& space, const Bindings& probe) const override {
     LW_TRY(const driver::Scheduled scheduled, driver::run_template(job_, *templates_[template_index], space, target_));
     LW_TRY(ir::Kernel lowered, driver::lower_kernel(scheduled.kernel, target_));
     Prepared p{.template_index = template_index, .template_name = scheduled.template_name, .choices = space.choices(),
                .trace = scheduled.trace};
     p.kernel_digest = sha256_hex(ir::print(lowered));
-    p.features = extract_features(lowered, target_, probe_);
+    p.features = extract_features(lowered, target_, probe);
     p.kernel = std::make_shared<ir::Kernel>(std::move(lowered));
     return p;
   }
@@ -34,7 +34,6 @@ class DriverBuilder : public Builder {
  private:
   const driver::Job& job_;
   Target target_;
-  Bindings probe_;
   std::vector<const Template*> templates_;
 };
 
@@ -46,8 +45,16 @@ Picks Prepared::picks() const {
   return picks;
 }
 
-std::unique_ptr<Builder> make_driver_builder(const driver::Job& job, const Target& target, const Bindings& probe) {
-  return std::make_unique<DriverBuilder>(job, target, probe);
+std::unique_ptr<Builder> make_driver_builder(const driver::Job& job, const Target& target) {
+  return std::make_unique<DriverBuilder>(job, target);
+}
+
+Outcome classify_build_error(ErrorCode code) {
+  if (code == ErrorCode::resource_exceeded || code == ErrorCode::too_large || code == ErrorCode::out_of_memory) {
+    return Outcome::resource;
+  }
+  const auto number = static_cast<int>(code);
+  return number >= 200 && number < 300 ? Outcome::rejected : Outcome::compile_error;
 }
 
 }  // namespace loopwright::tuner

@@ -30,11 +30,15 @@ class Builder {
   virtual ~Builder() = default;
   virtual int template_count() const = 0;
   virtual std::string template_name(int index) const = 0;
-  virtual Result<Prepared> prepare(int template_index, Space& space) const = 0;
+  /// Features are taken at `probe`.
+  virtual Result<Prepared> prepare(int template_index, Space& space, const Bindings& probe) const = 0;
   virtual Result<std::shared_ptr<const Artifact>> compile(const Prepared& prepared) const = 0;
 };
 
-/// The compiler. Features are taken at `probe`.
-std::unique_ptr<Builder> make_driver_builder(const driver::Job& job, const Target& target, const Bindings& probe);
+/// The compiler.
+std::unique_ptr<Builder> make_driver_builder(const driver::Job& job, const Target& target);
+
+/// resource for what is too large for the target, rejected for a step or requirement that said no, else compile_error.
+Outcome classify_build_error(ErrorCode code);
 
 }  // namespace loopwright::tuner

@@ -48,7 +48,7 @@ struct Piece {
 
 /// Fewest pieces, then least total loss, by dynamic programming over the probes.
 std::vector<Piece> cover_probes(CostTable& table, const std::vector<int>& among, const std::vector<std::int64_t>& probes,
-                                double split_loss) {
+                                const RangeRule& rule) {
   struct State {
     int pieces = 0;
     double loss = 0;
@@ -64,7 +64,9 @@ std::vector<Piece> cover_probes(CostTable& table, const std::vector<int>& among,
       for (std::size_t from = end; from-- > 0;) {
         const double here = table.loss(c, probes[from], among);
         // The fastest at a probe always may serve it, so that every probe is covered.
-        if (here > split_loss || !std::isfinite(here)) break;
+        const bool loses = rule.baseline >= 0 && std::isfinite(table.at(rule.baseline, probes[from])) &&
+                           table.at(c, probes[from]) > table.at(rule.baseline, probes[from]) * (1 + rule.baseline_loss);
+        if (here > rule.split_loss || loses || !std::isfinite(here)) break;
         loss += here;
         const State next{best[from].pieces + 1, best[from].loss + loss, from, c};
         const bool better = next.pieces != best[end].pieces ? next.pieces < best[end].pieces
@@ -176,10 +178,10 @@ std::vector<ServedRange> split_ranges(std::int64_t lo, std::int64_t hi, const st
   for (int c = 0; c < static_cast<int>(candidates.size()); ++c) {
     const SymbolGuard& g = candidates[c].guard;
     all.push_back(c);
-    if (g.lo <= lo && g.hi >= hi && g.multiple_of == 1) everywhere.push_back(c);
+    if (!candidates[c].lies_over && g.lo <= lo && g.hi >= hi && g.multiple_of == 1) everywhere.push_back(c);
   }
   LW_BUG_IF(everywhere.empty() || probes.empty(), "split_ranges needs a candidate that serves everything, and a probe");
-  const std::vector<Piece> pieces = cover_probes(table, everywhere, probes, rule.split_loss);
+  const std::vector<Piece> pieces = cover_probes(table, everywhere, probes, rule);
   std::vector<ServedRange> base;
   std::int64_t next = lo;
   for (std::size_t i = 0; i < pieces.size(); ++i) {

@@ -20,7 +20,8 @@ std::vector<std::int64_t> choose_held_out(std::int64_t lo, std::int64_t hi, cons
 /// One variant that may serve: what it assumes of the symbol.
 struct RangeCandidate {
   std::string digest;
-  SymbolGuard guard;  ///< lo, hi and multiple_of of the symbol
+  SymbolGuard guard;       ///< lo, hi and multiple_of of the symbol
+  bool lies_over = false;  ///< needs something else too (alignment), so it only serves beside others
   bool serves(std::int64_t value) const {
     return value >= guard.lo && value <= guard.hi && value % guard.multiple_of == 0;
   }
@@ -39,11 +40,13 @@ struct ServedRange {
 
 struct RangeRule {
   double split_loss = 0.05;  ///< a range is split where one variant would lose more than this at a probe
+  int baseline = -1;          ///< a candidate that no other may lose to by more than `baseline_loss`; -1: none
+  double baseline_loss = 0.02;
   int refine_steps = 2;      ///< bisections of the gap between two probes with different winners
 };
 
 /// Covers [lo, hi] without gap or overlap by the fewest ranges in which no probe loses more than `rule.split_loss`
-/// against the best candidate there; among equally few, by the smallest sum of losses. Candidates that need multiples
+/// against the best candidate there, and none more than `rule.baseline_loss` against the baseline; among equally few, by the smallest sum of losses. Candidates that need multiples
 /// serve further ranges laid over these where they win by more than `rule.split_loss`; they come first in the result.
 /// Losses are measured at `held_out`. At least one candidate must serve every value.
 std::vector<ServedRange> split_ranges(std::int64_t lo, std::int64_t hi, const std::vector<RangeCandidate>& candidates,

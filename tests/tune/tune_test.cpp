@@ -1,0 +1,153 @@
+// tune() with the real compiler and the real worker on small graphs.
+#include "loopwright/tune.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "db/doctor.h"
+#include "db/query.h"
+#include "loopwright/runtime.h"
+#include "tuner/fault_device.h"
+
+namespace loopwright {
+namespace {
+
+struct TempFolder {
+  TempFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "lw-tune-XXXXXX").string();
+    path = ::mkdtemp(pattern.data());
+  }
+  ~TempFolder() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+};
+
+/// Rows of 96 numbers scaled by the root of their mean square.
+Graph make_norm() {
+  Graph g("small_norm");
+  const Dim n = *g.symbol("n", 1, 512);
+  const Value x = *g.input("x", {.dtype = DType::f32, .shape = {n, 96}});
+  const Value w = *g.input("w", {.dtype = DType::f32, .shape = {96}});
+  EXPECT_TRUE(g.output("y", *g.rms_norm(x, w, 1e-5)).ok());
+  return g;
+}
+
+Graph make_matmul() {
+  Graph g("small_matmul");
+  const Value a = *g.input("a", {.dtype = DType::f32, .shape = {96, 64}});
+  const Value b = *g.input("b", {.dtype = DType::f32, .shape = {64, 80}});
+  EXPECT_TRUE(g.output("c", *g.matmul(a, b)).ok());
+  return g;
+}
+
+TuneOptions make_options(const TempFolder& folder) {
+  TuneOptions options;
+  options.database = (folder.path / "tune.db").string();
+  options.target = host_target();
+  options.worker_path = LOOPWRIGHT_BIN_DIR "/loopwright-worker";
+  options.budget_s = 120;
+  options.max_trials = 40;
+  return options;
+}
+
+/// What is served runs and is never slower than the default by the tuner's own numbers.
+void expect_served(const TempFolder& folder, const TuneReport& report) {
+  for (const TunedWorkload& w : report.workloads) {
+    EXPECT_TRUE(w.complete) << w.family;
+    EXPECT_LE(w.best_ns, w.default_ns * 1.02) << w.family;
+  }
+  const auto query = db::Query::open((folder.path / "tune.db").string());
+  ASSERT_TRUE(query.ok());
+  for (const db::BestEntry& e : *query->list_best({.state = db::BestState::active})) {
+    EXPECT_TRUE(e.best.verified);
+    EXPECT_FALSE(query->list_artifacts(e.candidate.digest)->empty());
+    const auto verifications = *query->list_verifications(e.candidate.digest);
+    EXPECT_GE(verifications.size(), 2u);
+    for (const auto& v : verifications) EXPECT_TRUE(v.passed && v.red_zones_clean && v.repeatable);
+  }
+  EXPECT_FALSE(db::check_file((folder.path / "tune.db").string())->is_damaged());
+}
+
+TEST(Tune, AMatmulIsTunedVerifiedAndServed) {
+  const TempFolder folder;
+  const auto report = tune(make_matmul(), make_options(folder));
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  expect_served(folder, *report);
+  EXPECT_EQ(report->workloads[0].outcomes.count(Outcome::wrong_result), 0u);
+  EXPECT_EQ(report->workloads[0].outcomes.count(Outcome::crash), 0u);
+  EXPECT_EQ(report->workloads[0].outcomes.count(Outcome::out_of_bounds), 0u);
+  const auto runtime = Runtime::open({.databases = {make_options(folder).database}, .on_miss = OnMiss::strict});
+  ASSERT_TRUE(runtime.ok());
+  const auto plan = runtime->plan("small_matmul");
+  ASSERT_TRUE(plan.ok()) << plan.error().message();
+  const auto again = tune(make_matmul(), make_options(folder));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->workloads[0].trials, 0) << "complete: nothing to do";
+}
+
+TEST(Tune, ASymbolGetsRangesThatServeEveryValue) {
+  const TempFolder folder;
+  const auto report = tune(make_norm(), make_options(folder));
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  expect_served(folder, *report);
+  const auto query = db::Query::open((folder.path / "tune.db").string());
+  for (std::int64_t n = 1; n <= 512; ++n) {
+    bool served = false;
+    for (const db::BestEntry& e : *query->list_best({.state = db::BestState::active})) {
+      served = served || e.range.guard.symbols.empty() || e.range.guard.holds({{e.range.guard.symbols[0].name, n}});
+    }
+    EXPECT_TRUE(served) << n;
+    if (n == 64) n = 400;
+  }
+}
+
+TEST(Tune, FaultyCandidatesAreRecordedAndNeverServed) {
+  const TempFolder folder;
+  TuneOptions options = make_options(folder);
+  options.device = "cpu+faults";
+  options.search = "random";
+  options.max_trials = 60;
+  const auto report = tune(make_matmul(), options);
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  expect_served(folder, *report);
+  const auto kinds = *tuner::parse_fault_kinds("cpu+faults");
+  const auto query = db::Query::open(options.database);
+  std::map<std::string, Outcome> expected = {{"hang", Outcome::timeout},          {"crash", Outcome::crash},
+                                             {"out_of_bounds", Outcome::out_of_bounds},
+                                             {"wrong_result", Outcome::wrong_result},
+                                             {"nondeterministic", Outcome::nondeterministic},
+                                             {"compile_error", Outcome::compile_error}};
+  std::set<std::string> met;
+  for (const db::WorkloadRow& w : *query->list_workloads()) {
+    for (const db::CandidateRow& c : *query->list_candidates(w.digest)) {
+      const std::string fault = tuner::FaultDevice::draw_fault(c.digest, c.is_default, kinds);
+      for (const db::TrialRow& t : *query->list_trials({.candidate = c.digest})) {
+        EXPECT_EQ(t.outcome, fault.empty() ? Outcome::ok : expected.at(fault)) << fault << ": " << t.error;
+      }
+      if (!fault.empty()) met.insert(fault);
+    }
+  }
+  EXPECT_GE(met.size(), 4u) << "60 candidates meet most of the six faults";
+  for (const db::BestEntry& e : *query->list_best({.state = db::BestState::active})) {
+    EXPECT_EQ(tuner::FaultDevice::draw_fault(e.candidate.digest, e.candidate.is_default, kinds), "");
+  }
+}
+
+TEST(Tune, CancellingCommitsAndResumeFinishes) {
+  const TempFolder folder;
+  std::atomic<bool> cancel{false};
+  const TuneObserver observer = [&](const TuneProgress& p) {
+    if (p.trials >= 8) cancel = true;
+  };
+  const auto report = tune(make_matmul(), make_options(folder), observer, &cancel);
+  ASSERT_TRUE(report.ok());
+  EXPECT_TRUE(report->cancelled);
+  ::setenv("LOOPWRIGHT_WORKER", LOOPWRIGHT_BIN_DIR "/loopwright-worker", 1);
+  const auto resumed = resume(make_options(folder).database, report->run.substr(0, 12));
+  ASSERT_TRUE(resumed.ok()) << resumed.error().message();
+  EXPECT_FALSE(resumed->cancelled);
+  expect_served(folder, *resumed);
+}
+
+}  // namespace
+}  // namespace loopwright

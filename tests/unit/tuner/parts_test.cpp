@@ -1,0 +1,91 @@
+// Small parts: the build pool, features, the state of a run.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+
+#include "loopwright/runtime.h"
+#include "src/ir/text.h"
+#include "tuner/build_pool.h"
+#include "tuner/builder.h"
+#include "tuner/features.h"
+#include "tuner/run_state.h"
+
+namespace loopwright::tuner {
+namespace {
+
+TEST(BuildPool, EveryJobRunsOnce) {
+  BuildPool pool(3);
+  EXPECT_EQ(pool.threads(), 3);
+  for (const std::size_t count : {0u, 1u, 2u, 100u}) {
+    std::vector<std::atomic<int>> runs(count);
+    pool.run(count, [&](std::size_t i) { ++runs[i]; });
+    for (const auto& r : runs) EXPECT_EQ(r, 1);
+  }
+  EXPECT_GE(pool.busy_s(), 0);
+}
+
+TEST(RunState, ReadsBackWhatItWrote) {
+  RunState s;
+  s.options.target = host_target();
+  s.options.seed = 99;
+  s.options.probes = {{{"tokens", 5}}};
+  s.options.search = "random";
+  s.graph_name = "g";
+  s.graph_text = "graph g\n";
+  s.elapsed_s = 1.5;
+  s.ended_searches = {{"w/0", 12}};
+  const auto back = RunState::parse(s.text());
+  ASSERT_TRUE(back.ok()) << back.error().message();
+  EXPECT_EQ(back->text(), s.text());
+  EXPECT_EQ(RunState::parse("{}").error().code, ErrorCode::unsupported);
+  EXPECT_EQ(RunState::parse("nonsense").error().code, ErrorCode::syntax);
+  EXPECT_EQ(RunState::parse("{\"version\":1}").error().code, ErrorCode::syntax);
+}
+
+/// C[i, j] += A[i, k] * B[k, j], by hand.
+ir::Kernel make_matmul(ir::LoopKind outer, std::int64_t size) {
+  const auto buffer = [&](const char* name) {
+    return std::make_shared<ir::BufferInfo>(ir::BufferInfo{name, DType::f32, ir::Memory::global, {ir::int_imm(size), ir::int_imm(size)}, {}});
+  };
+  const ir::Buffer a = buffer("a"), b = buffer("b"), c = buffer("c");
+  const ir::Var i = ir::fresh_var("i"), j = ir::fresh_var("j"), k = ir::fresh_var("k");
+  const ir::Stmt body = ir::update(ir::Monoid::sum, {c}, {ir::var(i), ir::var(j)},
+                                   {ir::load(a, {ir::var(i), ir::var(k)}) * ir::load(b, {ir::var(k), ir::var(j)})});
+  ir::Kernel kernel;
+  kernel.params = {{a, ArgRole::input}, {b, ArgRole::input}, {c, ArgRole::output}};
+  kernel.body = ir::loop(i, ir::int_imm(size), ir::loop(k, ir::int_imm(size), ir::loop(j, ir::int_imm(size), body)), outer);
+  return kernel;
+}
+
+float feature(const std::vector<float>& features, std::string_view name) {
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    if (feature_names()[i] == name) return features[i];
+  }
+  ADD_FAILURE() << "no feature " << name;
+  return 0;
+}
+
+TEST(Features, CountWhatTheKernelDoes) {
+  const auto serial = extract_features(make_matmul(ir::LoopKind::serial, 64), host_target(), {});
+  ASSERT_EQ(serial.size(), feature_names().size());
+  EXPECT_NEAR(feature(serial, "float_ops"), std::log2(2.0 * 64 * 64 * 64), 0.1);
+  EXPECT_FLOAT_EQ(feature(serial, "loops"), 2);  // log2(1 + 3)
+  EXPECT_FLOAT_EQ(feature(serial, "parallel_extent"), 1);
+  EXPECT_NEAR(feature(serial, "unique_global_bytes"), std::log2(3.0 * 64 * 64 * 4), 0.01);
+  const auto parallel = extract_features(make_matmul(ir::LoopKind::parallel, 64), host_target(), {});
+  EXPECT_GT(feature(parallel, "parallel_extent"), 6);
+  const auto large = extract_features(make_matmul(ir::LoopKind::serial, 512), host_target(), {});
+  EXPECT_GT(feature(large, "traffic_l1") - feature(serial, "traffic_l1"), 8) << "the large one does not fit";
+}
+
+TEST(Builder, ErrorCodesHaveOutcomes) {
+  EXPECT_EQ(classify_build_error(ErrorCode::requirement_failed), Outcome::rejected);
+  EXPECT_EQ(classify_build_error(ErrorCode::too_large), Outcome::resource);
+  EXPECT_EQ(classify_build_error(ErrorCode::resource_exceeded), Outcome::resource);
+  EXPECT_EQ(classify_build_error(ErrorCode::compile_failed), Outcome::compile_error);
+  EXPECT_EQ(classify_build_error(ErrorCode::bug), Outcome::compile_error);
+}
+
+}  // namespace
+}  // namespace loopwright::tuner

@@ -1,0 +1,194 @@
+// Whole runs over a made-up space: nothing is compiled, times are recorded.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "db/query.h"
+#include "loopwright/runtime.h"
+#include "tests/unit/tuner/synthetic.h"
+
+namespace loopwright::tuner {
+namespace {
+
+using testing::make_synthetic_workbench;
+using testing::record_synthetic;
+using testing::synthetic_time_ns;
+using testing::TempFolder;
+
+Graph make_graph(bool with_symbol) {
+  Graph g("doubled");
+  Dim n = 64;
+  if (with_symbol) n = *g.symbol("n", 1, 4096);
+  const Value x = *g.input("x", {.dtype = DType::f32, .shape = {n}});
+  EXPECT_TRUE(g.output("y", *g.binary("add", x, x)).ok());
+  return g;
+}
+
+TuneOptions make_options(const TempFolder& folder, std::int64_t trials) {
+  TuneOptions options;
+  options.database = folder.file("tune.db");
+  options.target = host_target();
+  options.budget_s = 600;
+  options.max_trials = trials;
+  options.build_threads = 2;
+  return options;
+}
+
+struct Stored {
+  std::vector<std::string> winners;  ///< template, picks and guard of each range
+  std::int64_t trials = 0;
+};
+Stored read_back(const std::string& path) {
+  const auto query = db::Query::open(path);
+  EXPECT_TRUE(query.ok());
+  Stored stored;
+  const auto best = query->list_best({.state = db::BestState::active});
+  for (const db::BestEntry& e : *best) stored.winners.push_back(e.candidate.picks + " " + e.range.guard.text());
+  std::sort(stored.winners.begin(), stored.winners.end());
+  stored.trials = static_cast<std::int64_t>(query->list_trials({})->size());
+  return stored;
+}
+
+TEST(Session, FindsAGoodCandidateServesItAndDoesNotTuneTwice) {
+  const TempFolder folder;
+  const auto bench = make_synthetic_workbench(record_synthetic, 0.01);
+  const TuneOptions options = make_options(folder, 200);
+  const auto report = tune_with(bench, make_graph(false), options, {}, nullptr);
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  ASSERT_EQ(report->workloads.size(), 1u);
+  const TunedWorkload& w = report->workloads[0];
+  EXPECT_TRUE(w.complete);
+  EXPECT_LT(w.best_ns, 1150);
+  EXPECT_GT(w.default_ns, 3 * w.best_ns);
+  EXPECT_GE(w.gain_evolution, w.gain_random);
+  const auto again = tune_with(bench, make_graph(false), options, {}, nullptr);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again->workloads[0].complete);
+  EXPECT_EQ(again->workloads[0].trials, 0);
+}
+
+TEST(Session, BadCandidatesAreRecordedAndNeverServed) {
+  const TempFolder folder;
+  // Everything that would be fast is broken in one way or another.
+  const auto times = [](const Candidate& c, const Bindings& probe) {
+    Recorded r = record_synthetic(c, probe);
+    if (r.median_ns >= 2000 || c.is_default) return r;
+    const Outcome kinds[] = {Outcome::timeout, Outcome::crash, Outcome::wrong_result, Outcome::out_of_bounds, Outcome::nondeterministic};
+    r.outcome = kinds[static_cast<std::int64_t>(r.median_ns) % 5];
+    return r;
+  };
+  const auto report = tune_with(make_synthetic_workbench(times, 0.01), make_graph(false), make_options(folder, 150), {}, nullptr);
+  ASSERT_TRUE(report.ok());
+  const TunedWorkload& w = report->workloads[0];
+  EXPECT_TRUE(w.complete);
+  EXPECT_GE(w.best_ns, 1950);
+  std::int64_t bad = 0;
+  for (const auto& [outcome, count] : w.outcomes) bad += outcome != Outcome::ok && outcome != Outcome::rejected ? count : 0;
+  EXPECT_GT(bad, 5);
+  const auto query = db::Query::open(folder.file("tune.db"));
+  const auto counts = *query->count_outcomes({});
+  EXPECT_GT(counts[static_cast<std::size_t>(Outcome::crash)], 0);
+  EXPECT_EQ(static_cast<std::int64_t>(query->list_blocks()->size()), bad);
+}
+
+TEST(Session, ASlowerSearchResultNeverReplacesTheDefault) {
+  const TempFolder folder;
+  const auto times = [](const Candidate& c, const Bindings&) { return Recorded{Outcome::ok, c.is_default ? 1000.0 : 1004.0}; };
+  const auto report = tune_with(make_synthetic_workbench(times, 0.002), make_graph(false), make_options(folder, 60), {}, nullptr);
+  ASSERT_TRUE(report.ok());
+  const auto query = db::Query::open(folder.file("tune.db"));
+  const auto best = *query->list_best({.state = db::BestState::active});
+  ASSERT_EQ(best.size(), 1u);
+  EXPECT_TRUE(best[0].candidate.is_default);
+}
+
+TEST(Session, AStoppedRunGoesOnToTheSameWinnersAsOneThatWasNot) {
+  const auto bench = make_synthetic_workbench(record_synthetic, 0.01);
+  for (const bool with_symbol : {false, true}) {
+    const TempFolder whole, parts;
+    const Graph graph = make_graph(with_symbol);
+    ASSERT_TRUE(tune_with(bench, graph, make_options(whole, 160), {}, nullptr).ok());
+    std::atomic<bool> cancel{false};
+    std::int64_t stop_at = 30;
+    const TuneObserver observer = [&](const TuneProgress& p) {
+      if (p.trials >= stop_at) cancel = true;
+    };
+    auto report = tune_with(bench, graph, make_options(parts, 160), observer, &cancel);
+    ASSERT_TRUE(report.ok());
+    EXPECT_TRUE(report->cancelled);
+    int resumes = 0;
+    while (report->cancelled && resumes < 20) {
+      cancel = false;
+      stop_at += 45;
+      report = resume_with(bench, parts.file("tune.db"), report->run, observer, &cancel);
+      ASSERT_TRUE(report.ok()) << report.error().message();
+      ++resumes;
+    }
+    EXPECT_GT(resumes, 1);
+    const Stored a = read_back(whole.file("tune.db")), b = read_back(parts.file("tune.db"));
+    EXPECT_EQ(a.winners, b.winners);
+    EXPECT_FALSE(a.winners.empty());
+  }
+}
+
+TEST(Session, OneSymbolIsSplitIntoRangesWithLosses) {
+  const TempFolder folder;
+  const auto report = tune_with(make_synthetic_workbench(record_synthetic, 0.002), make_graph(true), make_options(folder, 400), {}, nullptr);
+  ASSERT_TRUE(report.ok());
+  const TunedWorkload& w = report->workloads[0];
+  EXPECT_TRUE(w.complete);
+  EXPECT_GE(w.ranges, 2) << "small and large sizes want other tiles";
+  const auto query = db::Query::open(folder.file("tune.db"));
+  std::int64_t held_out = 0;
+  for (const db::BestEntry& e : *query->list_best({.state = db::BestState::active})) {
+    held_out += e.best.held_out_probes;
+    EXPECT_TRUE(e.best.complete);
+    EXPECT_LE(e.best.mean_loss, e.best.worst_loss);
+  }
+  EXPECT_GT(held_out, 2);
+}
+
+TEST(Session, ASecondRunOnTheSameFileIsBusy) {
+  const TempFolder folder;
+  const auto bench = make_synthetic_workbench(record_synthetic, 0.01);
+  ErrorCode inner = ErrorCode::ok;
+  bool tried = false;
+  const TuneObserver observer = [&](const TuneProgress&) {
+    if (tried) return;
+    tried = true;
+    const auto second = tune_with(bench, make_graph(false), make_options(folder, 10), {}, nullptr);
+    if (!second.ok()) inner = second.error().code;
+  };
+  ASSERT_TRUE(tune_with(bench, make_graph(false), make_options(folder, 10), observer, nullptr).ok());
+  EXPECT_EQ(inner, ErrorCode::busy);
+}
+
+TEST(Session, ResumeOfNothingSaysSo) {
+  const TempFolder folder;
+  const auto bench = make_synthetic_workbench(record_synthetic, 0.01);
+  ASSERT_TRUE(tune_with(bench, make_graph(false), make_options(folder, 10), {}, nullptr).ok());
+  const auto resumed = resume_with(bench, folder.file("tune.db"), "", {}, nullptr);
+  ASSERT_FALSE(resumed.ok());
+  EXPECT_EQ(resumed.error().code, ErrorCode::not_found);
+}
+
+TEST(Session, TenThousandTrialsStayBelowAGigabyte) {
+  const TempFolder folder;
+  TuneOptions options = make_options(folder, 10000);
+  options.search = "random";
+  options.cost_model = false;
+  // A space that is large enough: the builder's 5880 candidates at three probes.
+  const auto report = tune_with(make_synthetic_workbench(record_synthetic, 0.01), make_graph(true), options, {}, nullptr);
+  ASSERT_TRUE(report.ok());
+  std::ifstream status("/proc/self/status");
+  std::int64_t peak_kb = 0;
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) peak_kb = std::stoll(line.substr(6));
+  }
+  ::testing::Test::RecordProperty("trials", static_cast<int>(report->workloads[0].trials));
+  ::testing::Test::RecordProperty("peak_kb", static_cast<int>(peak_kb));
+  EXPECT_LT(peak_kb, 1 << 20);
+}
+
+}  // namespace
+}  // namespace loopwright::tuner

@@ -1,0 +1,58 @@
+#include "tuner/probes.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace loopwright::tuner {
+namespace {
+
+constexpr double kMainVolume = 256;
+constexpr std::int64_t kSmall = 8;
+constexpr std::int64_t kLarge = 2048;
+
+void add_unique(std::vector<Bindings>& to, const Bindings& probe) {
+  if (std::find(to.begin(), to.end(), probe) == to.end()) to.push_back(probe);
+}
+
+Bindings bind_all(const std::vector<Symbol>& symbols, const std::vector<std::int64_t>& values) {
+  Bindings probe;
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    probe[symbols[i].name] = std::clamp(values[i % values.size()], symbols[i].lo, symbols[i].hi);
+  }
+  return probe;
+}
+
+}  // namespace
+
+ProbePlan plan_probes(const std::vector<Symbol>& symbols, const std::vector<Bindings>& asked) {
+  if (symbols.empty()) return {.search = {{}}, .verify = {{}}};
+  ProbePlan plan;
+  for (const Bindings& probe : asked) {
+    Bindings own;
+    for (const Symbol& s : symbols) {
+      const auto at = probe.find(s.name);
+      if (at != probe.end() && at->second >= s.lo && at->second <= s.hi) own[s.name] = at->second;
+    }
+    if (own.size() == symbols.size()) add_unique(plan.search, own);
+  }
+  const double each = std::pow(kMainVolume, 1.0 / static_cast<double>(symbols.size()));
+  if (plan.search.empty()) {
+    plan.search.push_back(bind_all(symbols, {std::int64_t{1} << std::llround(std::log2(each))}));
+  }
+  if (symbols.size() == 1 && asked.empty()) {
+    add_unique(plan.search, bind_all(symbols, {kLarge}));
+    add_unique(plan.search, bind_all(symbols, {kSmall}));
+  }
+  const Bindings main = plan.search.front();
+  std::vector<std::int64_t> lowest;
+  for (const Symbol& s : symbols) lowest.push_back(s.lo);
+  add_unique(plan.verify, bind_all(symbols, lowest));
+  add_unique(plan.verify, bind_all(symbols, {7, 13, 3, 5}));
+  add_unique(plan.verify, bind_all(symbols, {65, 3, 2, 1}));
+  add_unique(plan.verify, bind_all(symbols, {127, 2, 3, 1}));
+  std::erase(plan.verify, main);
+  plan.verify.push_back(main);
+  return plan;
+}
+
+}  // namespace loopwright::tuner

@@ -1,0 +1,311 @@
+#include "tuner/tuner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "db/canonical.h"
+#include "db/record.h"
+#include "src/driver/planner.h"
+#include "src/support/digest.h"
+#include "tuner/run_state.h"
+#include "tuner/workload_run.h"
+
+namespace loopwright::tuner {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Passes everything on and adds up the time spent in it.
+class MeteredDevice : public Device {
+ public:
+  explicit MeteredDevice(Device& inner) : inner_(inner) {}
+  std::string policy() const override { return inner_.policy(); }
+  Status open(const Setup& setup) override {
+    const Meter meter(busy_s_);
+    return inner_.open(setup);
+  }
+  Verdict admit(const Candidate& c) override { return inner_.admit(c); }
+  Verdict verify(const Candidate& c) override {
+    const Meter meter(busy_s_);
+    return inner_.verify(c);
+  }
+  Samples time(const Candidate& c, const Bindings& probe, int count, double give_up_ns) override {
+    const Meter meter(busy_s_);
+    return inner_.time(c, probe, count, give_up_ns);
+  }
+  void set_default_time(double ns) override { inner_.set_default_time(ns); }
+  void release(const std::string& digest) override { inner_.release(digest); }
+  double busy_s() const { return busy_s_; }
+
+ private:
+  struct Meter {
+    explicit Meter(double& sum) : sum(sum) {}
+    ~Meter() { sum += std::chrono::duration<double>(Clock::now() - from).count(); }
+    double& sum;
+    Clock::time_point from = Clock::now();
+  };
+  Device& inner_;
+  double busy_s_ = 0;
+};
+
+/// A run from its first or its next process to its end.
+class Session {
+ public:
+  Session(const Workbench& bench, db::Recorder& recorder, RunState state, const TuneObserver& observer,
+          const std::atomic<bool>* cancel)
+      : bench_(bench), recorder_(recorder), state_(std::move(state)), observer_(observer), cancel_(cancel) {}
+
+  Result<TuneReport> run(const std::string& existing_run) {
+    LW_TRY(device_, bench_.make_device(state_.options));
+    MeteredDevice metered(*device_);
+    metered_ = &metered;
+    LW_TRY(const Graph graph, Graph::parse(state_.graph_text, state_.graph_name));
+    LW_TRY(const driver::Planned planned, driver::plan_graph(graph));
+    LW_TRY(JournalKeys keys, add_keys(existing_run));
+    journal_ = std::make_unique<Journal>(recorder_, keys);
+    if (!existing_run.empty()) LW_CHECK(journal_->continue_sequence());
+    LW_CHECK(recorder_.add_plan({.name = graph.name(), .graph_digest = sha256_hex(state_.graph_text),
+                                 .graph_text = state_.graph_text, .plan_json = planned.spec.text(),
+                                 .created_ns = db::read_clock_ns()}));
+    pool_ = std::make_unique<BuildPool>(state_.options.build_threads);
+    fill_context();
+    const Status status = tune_all(planned);
+    // Whatever ended the run: what it found stays, and it can go on.
+    const Status flushed = journal_->flush();
+    const bool cancelled = context_.is_cancelled();
+    const bool failed = !status.ok();
+    LW_CHECK(recorder_.set_run_state(keys.run, failed      ? db::RunState::failed
+                                               : cancelled ? db::RunState::interrupted
+                                                           : db::RunState::finished));
+    LW_CHECK(status);
+    LW_CHECK(flushed);
+    report_.run = keys.run;
+    report_.cancelled = cancelled;
+    report_.elapsed_s = now_s();
+    report_.build_s = pool_->busy_s();
+    report_.measure_s = metered.busy_s();
+    return std::move(report_);
+  }
+
+ private:
+  double now_s() const { return state_.elapsed_s + std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  Result<JournalKeys> add_keys(const std::string& existing_run) {
+    JournalKeys keys;
+    const db::DeviceRow device = bench_.fingerprint(state_.options.target);
+    const db::ToolchainRow toolchain = bench_.toolchain();
+    keys.generator = toolchain.generator;
+    keys.device_hard = db::compute_hard_digest(device);
+    LW_TRY(keys.device, recorder_.add_device(device));
+    LW_TRY(keys.toolchain, recorder_.add_toolchain(toolchain));
+    LW_TRY(keys.policy, recorder_.add_policy({.name = state_.options.device, .text = metered_->policy()}));
+    keys.run = existing_run;
+    if (existing_run.empty()) {
+      LW_TRY(keys.run, recorder_.begin_run({.command = state_.options.command_line, .seed = state_.options.seed,
+                                            .budget_s = state_.options.budget_s, .search_state = state_.text(),
+                                            .generator = keys.generator, .device = keys.device,
+                                            .toolchain = keys.toolchain, .policy = keys.policy}));
+    } else {
+      LW_CHECK(recorder_.set_run_state(existing_run, db::RunState::running));
+    }
+    return keys;
+  }
+
+  void fill_context() {
+    context_.options = &state_.options;
+    context_.device = metered_;
+    context_.pool = pool_.get();
+    context_.journal = journal_.get();
+    context_.cancel = cancel_;
+    context_.now_s = [this] { return now_s(); };
+    context_.ended_searches = state_.ended_searches;
+    context_.state_changed = [this] { save_state(); };
+    context_.report = [this](const TunedWorkload& w, const std::string& phase, const std::string& label, bool event) {
+      tell(w, phase, label, event);
+    };
+    save_state();
+  }
+
+  void save_state() {
+    RunState now = state_;
+    now.elapsed_s = now_s();
+    now.ended_searches = context_.ended_searches;
+    saved_ = Clock::now();
+    journal_->set_search_state(now.text());
+  }
+
+  void tell(const TunedWorkload& w, const std::string& phase, const std::string& label, bool event) {
+    const auto now = Clock::now();
+    if (now - saved_ > std::chrono::milliseconds(400)) save_state();
+    if (!observer_ || (!event && now - told_ < std::chrono::milliseconds(100))) return;
+    told_ = now;
+    TuneProgress p;
+    p.workload = w.family + " " + w.digest.substr(0, 12);
+    p.workload_index = workload_index_;
+    p.workload_count = workload_count_;
+    p.trials = w.trials;
+    p.outcomes = w.outcomes;
+    p.default_ns = w.default_ns;
+    p.best_ns = w.best_ns;
+    p.best_label = label;
+    p.elapsed_s = now_s();
+    p.left_s = std::max(0.0, state_.options.budget_s - p.elapsed_s);
+    p.phase = phase;
+    observer_(p);
+  }
+
+  /// What an earlier run stored, when it was not cut short.
+  Result<std::optional<TunedWorkload>> find_complete(const graph::Workload& workload) {
+    LW_TRY(const auto rows, recorder_.read().list_best({.workload = workload.digest, .device = journal_->keys().device,
+                                                        .policy = journal_->keys().policy, .state = db::BestState::active}));
+    TunedWorkload tuned{.digest = workload.digest, .family = workload.family};
+    for (const db::BestEntry& entry : rows) {
+      const db::BestRow& best = entry.best;
+      if (best.toolchain != journal_->keys().toolchain || !best.complete) continue;
+      tuned.complete = true;
+      if (tuned.ranges++ == 0) tuned.default_ns = best.default_median_ns, tuned.best_ns = best.median_ns;
+      tuned.worst_loss = std::max(tuned.worst_loss, best.worst_loss);
+      tuned.mean_loss = std::max(tuned.mean_loss, best.mean_loss);
+    }
+    if (!tuned.complete) return std::optional<TunedWorkload>{};
+    return std::optional<TunedWorkload>{tuned};
+  }
+
+  struct Item {
+    const graph::Workload* workload = nullptr;
+    int uses = 0;                        ///< kernels of the graph that are this workload
+    std::unique_ptr<WorkloadRun> run;    ///< null: complete before
+    TunedWorkload tuned;
+  };
+
+  Status tune_all(const driver::Planned& planned) {
+    std::vector<Item> items;
+    for (const graph::Workload& w : planned.workloads) {
+      const auto same = std::find_if(items.begin(), items.end(), [&](const Item& i) { return i.workload->digest == w.digest; });
+      if (same != items.end()) {
+        ++same->uses;
+        continue;
+      }
+      items.push_back({.workload = &w, .uses = 1});
+    }
+    workload_count_ = static_cast<int>(items.size());
+    const Status status = tune_items(items);
+    for (Item& item : items) {
+      report_.workloads.push_back(item.run != nullptr ? item.run->result() : item.tuned);
+    }
+    return status;
+  }
+
+  Status tune_items(std::vector<Item>& items) {
+    std::size_t open = items.size();
+    // Every workload gets its default first, so that a run that is stopped early leaves something to serve everywhere.
+    for (std::size_t i = 0; i < items.size() && !context_.is_cancelled(); ++i) {
+      Item& item = items[i];
+      workload_index_ = static_cast<int>(i);
+      item.tuned = {.digest = item.workload->digest, .family = item.workload->family};
+      LW_TRY(const auto complete, find_complete(*item.workload));
+      if (complete) {
+        item.tuned = *complete;
+        continue;
+      }
+      auto subject = bench_.make_subject(*item.workload, state_.options);
+      if (!subject.ok()) {
+        // One workload that cannot be built does not take the others with it.
+        tell(item.tuned, "default", "cannot be built: " + subject.error().message(), true);
+        ++item.tuned.outcomes[Outcome::compile_error];
+        continue;
+      }
+      const ProbePlan probes = plan_probes(subject->symbols, state_.options.probes);
+      subject->setup.verify_probes = probes.verify;
+      item.run = std::make_unique<WorkloadRun>(context_, *item.workload, std::move(*subject), probes);
+      LW_CHECK(item.run->open());
+      open = i;
+      LW_CHECK(item.run->try_defaults());
+    }
+    for (std::size_t i = 0; i < items.size() && !context_.is_cancelled(); ++i) {
+      if (items[i].run == nullptr || !items[i].run->has_default()) continue;
+      workload_index_ = static_cast<int>(i);
+      const double deadline_s = now_s() + share_of(items, i) * std::max(0.0, state_.options.budget_s - now_s());
+      if (open != i) LW_CHECK(items[i].run->open());
+      open = i;
+      LW_CHECK(items[i].run->search(deadline_s));
+    }
+    return Unit{};
+  }
+
+  /// Of the time left: half of it evenly, half by how much of the graph's time the workload is.
+  double share_of(const std::vector<Item>& items, std::size_t at) const {
+    double all = 0, count = 0;
+    const auto weigh = [](const Item& i) { return i.run->default_ns() * i.uses; };
+    for (std::size_t i = at; i < items.size(); ++i) {
+      if (items[i].run == nullptr || !items[i].run->has_default()) continue;
+      all += weigh(items[i]);
+      ++count;
+    }
+    return 0.5 / count + 0.5 * (all > 0 ? weigh(items[at]) / all : 1 / count);
+  }
+
+  const Workbench& bench_;
+  db::Recorder& recorder_;
+  RunState state_;
+  const TuneObserver& observer_;
+  const std::atomic<bool>* cancel_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point told_{}, saved_{};
+  std::unique_ptr<Device> device_;
+  MeteredDevice* metered_ = nullptr;
+  std::unique_ptr<Journal> journal_;
+  std::unique_ptr<BuildPool> pool_;
+  RunContext context_;
+  TuneReport report_;
+  int workload_index_ = 0, workload_count_ = 0;
+};
+
+}  // namespace
+
+Result<TuneReport> tune_with(const Workbench& bench, const Graph& graph, const TuneOptions& options,
+                             const TuneObserver& observer, const std::atomic<bool>* cancel) {
+  RunState state;
+  state.options = options;
+  state.graph_name = graph.name();
+  state.graph_text = graph.text();
+  LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.command = options.command_line}));
+  return Session(bench, recorder, std::move(state), observer, cancel).run({});
+}
+
+Result<TuneReport> resume_with(const Workbench& bench, const std::string& database, const std::string& run,
+                               const TuneObserver& observer, const std::atomic<bool>* cancel) {
+  LW_TRY(db::Recorder recorder, db::Recorder::open(database, {.create = false, .command = "resume " + run}));
+  db::RunRow row;
+  if (run.empty()) {
+    LW_TRY(const auto runs, recorder.read().list_runs());
+    const auto open = std::find_if(runs.begin(), runs.end(), [](const db::RunRow& r) { return r.state != db::RunState::finished; });
+    if (open == runs.end()) {
+      return Error{.code = ErrorCode::not_found, .asked = "resume the newest stopped run of " + database,
+                   .found = runs.empty() ? "there is no run" : "every run is finished"};
+    }
+    row = *open;
+  } else {
+    LW_TRY(row, recorder.read().find_run(run));
+  }
+  LW_TRY(RunState state, RunState::parse(row.search_state));
+  state.options.database = database;
+  return Session(bench, recorder, std::move(state), observer, cancel).run(row.digest);
+}
+
+}  // namespace loopwright::tuner
+
+namespace loopwright {
+
+Result<TuneReport> tune(const Graph& graph, const TuneOptions& options, const TuneObserver& observer,
+                        const std::atomic<bool>* cancel) {
+  return tuner::tune_with(tuner::make_workbench(), graph, options, observer, cancel);
+}
+
+Result<TuneReport> resume(const std::string& database, const std::string& run, const TuneObserver& observer,
+                          const std::atomic<bool>* cancel) {
+  return tuner::resume_with(tuner::make_workbench(), database, run, observer, cancel);
+}
+
+}  // namespace loopwright

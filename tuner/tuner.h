@@ -1,0 +1,42 @@
+// The parts of a tuning run that tests replace, and the run itself.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/rows.h"
+#include "loopwright/graph.h"
+#include "loopwright/tune.h"
+#include "src/graph/workload.h"
+#include "tuner/builder.h"
+#include "tuner/device.h"
+
+namespace loopwright::tuner {
+
+/// A workload ready to be tuned. `setup` points into `keep`.
+struct Subject {
+  std::vector<Symbol> symbols;
+  std::unique_ptr<Builder> builder;
+  Setup setup;
+  std::shared_ptr<const void> keep;
+};
+
+/// Where candidates come from and where they run.
+struct Workbench {
+  std::function<Result<std::unique_ptr<Device>>(const TuneOptions&)> make_device;
+  std::function<Result<Subject>(const graph::Workload&, const TuneOptions&)> make_subject;
+  std::function<db::DeviceRow(const Target&)> fingerprint;
+  std::function<db::ToolchainRow()> toolchain;
+};
+/// The compiler and the device that `TuneOptions::device` names.
+Workbench make_workbench();
+
+Result<TuneReport> tune_with(const Workbench& bench, const Graph& graph, const TuneOptions& options,
+                             const TuneObserver& observer, const std::atomic<bool>* cancel);
+Result<TuneReport> resume_with(const Workbench& bench, const std::string& database, const std::string& run,
+                               const TuneObserver& observer, const std::atomic<bool>* cancel);
+
+}  // namespace loopwright::tuner

@@ -1,0 +1,278 @@
+// The last part of a workload's run: finals, ranges, and what is served from now on.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tuner/workload_run.h"
+
+namespace loopwright::tuner {
+namespace {
+
+constexpr std::size_t kFinalistsAtBox = 4;
+constexpr std::size_t kFinalistsAtProbe = 2;
+constexpr int kFinalRounds = 9;
+constexpr int kRangeRounds = 5;
+constexpr int kRangeProbes = 12;
+constexpr int kHeldOutProbes = 6;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+Guard WorkloadRun::whole_box() const {
+  Guard box;
+  for (const Symbol& s : subject_.symbols) box.symbols.push_back({.name = s.name, .lo = s.lo, .hi = s.hi});
+  std::sort(box.symbols.begin(), box.symbols.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return box;
+}
+
+Status WorkloadRun::add_verified_default(Contender& c) {
+  db::Recorder& recorder = context_.journal->recorder();
+  db::CandidateRow row = c.row;
+  row.is_default = c.candidate.is_default;
+  LW_CHECK(recorder.add_candidate(row));
+  LW_CHECK(recorder.put_artifact(c.row.digest, context_.journal->keys().toolchain, *c.candidate.artifact));
+  return Unit{};
+}
+
+Status WorkloadRun::serve(const std::vector<Served>& served, bool complete) {
+  LW_CHECK(context_.journal->flush());
+  db::Recorder& recorder = context_.journal->recorder();
+  const JournalKeys& keys = context_.journal->keys();
+  return recorder.commit_together([&]() -> Status {
+    std::vector<db::Digest> ranges;
+    for (const Served& s : served) {
+      LW_TRY(const db::Digest range, recorder.add_range({.workload = workload_.digest, .guard = s.guard}));
+      LW_CHECK(add_verified_default(*s.contender));
+      db::BestRow best{.range = range, .device = keys.device, .toolchain = keys.toolchain, .policy = keys.policy,
+                       .candidate = s.contender->row.digest};
+      best.median_ns = s.median_ns;
+      best.default_median_ns = s.default_ns;
+      best.speedup = s.speedup;
+      best.worst_loss = s.worst_loss;
+      best.mean_loss = s.mean_loss;
+      best.held_out_probes = s.held_out;
+      best.complete = complete;
+      best.verified = true;
+      best.run = keys.run;
+      best.updated_ns = db::read_clock_ns();
+      LW_CHECK(recorder.put_best(best));
+      ranges.push_back(range);
+    }
+    return recorder.retire_ranges(workload_.digest, keys.device, keys.toolchain, keys.policy, ranges);
+  });
+}
+
+std::vector<Contender*> WorkloadRun::choose_finalists() const {
+  std::vector<Contender*> finalists{default_};
+  const auto add = [&](Contender* c) {
+    if (std::find(finalists.begin(), finalists.end(), c) == finalists.end()) finalists.push_back(c);
+  };
+  const std::size_t each = probes_.search.size() == 1 ? kFinalistsAtBox : kFinalistsAtProbe;
+  for (const std::string& probe : probe_digests_) {
+    std::vector<Contender*> there;
+    for (const Contender& c : contenders_) {
+      if (c.times.contains(probe)) there.push_back(const_cast<Contender*>(&c));
+    }
+    std::stable_sort(there.begin(), there.end(), [&](const Contender* a, const Contender* b) {
+      return a->times.at(probe).median < b->times.at(probe).median;
+    });
+    for (std::size_t i = 0; i < there.size() && i < each; ++i) add(there[i]);
+  }
+  return finalists;
+}
+
+std::vector<Final> WorkloadRun::measure_finals(const std::vector<Contender*>& finalists, const Bindings& probe, int rounds,
+                                               std::string_view role) {
+  std::vector<const Candidate*> running;
+  std::vector<std::size_t> position;
+  for (std::size_t i = 0; i < finalists.size(); ++i) {
+    if (!finalists[i]->candidate.artifact->guard.holds(probe)) continue;
+    running.push_back(&finalists[i]->candidate);
+    position.push_back(i);
+  }
+  std::uint64_t seed = context_.options->seed;
+  for (const auto& [symbol, value] : probe) seed = seed * 31 + static_cast<std::uint64_t>(value);
+  std::vector<Final> all(finalists.size());
+  std::vector<Final> finals = run_finals(*context_.device, running, probe, rounds, seed, [&] { return context_.is_cancelled(); });
+  const auto digest = context_.journal->add_probe(probe, role);
+  for (std::size_t i = 0; i < finals.size(); ++i) {
+    if (digest.ok() && (finals[i].samples.outcome != Outcome::ok || finals[i].summary.n > 0)) {
+      // A failed write comes back with the next one; the finals themselves need no database.
+      const auto noted = context_.journal->add({.candidate = finalists[position[i]]->row, .probe = *digest,
+                                                .outcome = finals[i].samples.outcome, .code = finals[i].samples.code,
+                                                .detail = finals[i].samples.detail, .samples = finals[i].samples});
+      if (!noted.ok()) break;
+    }
+    all[position[i]] = std::move(finals[i]);
+  }
+  return all;
+}
+
+Status WorkloadRun::decide(double deadline_s) {
+  tell("finals", true);
+  std::vector<Contender*> finalists;
+  for (Contender* c : choose_finalists()) {
+    if (context_.is_cancelled()) return Unit{};
+    if (make_ready(*c)) finalists.push_back(c);
+  }
+  const bool has_general = std::any_of(finalists.begin(), finalists.end(), [&](Contender* c) { return serves_everything(*c); });
+  for (Contender& c : contenders_) {
+    // Somebody must serve what the fast ones do not.
+    if (has_general || !make_ready(c) || !serves_everything(c)) continue;
+    finalists.push_back(&c);
+    break;
+  }
+  if (finalists.empty()) return context_.journal->flush();
+  const bool general = std::any_of(finalists.begin(), finalists.end(), [&](Contender* c) { return serves_everything(*c); });
+  if (subject_.symbols.size() == 1 && general) return decide_ranges(finalists, deadline_s);
+  return decide_box(finalists);
+}
+
+Status WorkloadRun::decide_box(const std::vector<Contender*>& finalists) {
+  const Bindings& probe = probes_.search.front();
+  std::vector<Final> finals = measure_finals(finalists, probe, kFinalRounds, "middle");
+  // Those that are still level run again.
+  double best_high = kInfinity;
+  for (const Final& f : finals) {
+    if (f.summary.n > 0) best_high = std::min(best_high, f.summary.high);
+  }
+  std::vector<Contender*> level;
+  std::vector<std::size_t> position;
+  for (std::size_t i = 0; i < finals.size(); ++i) {
+    if (finals[i].summary.n > 0 && finals[i].summary.low <= best_high) level.push_back(finalists[i]), position.push_back(i);
+  }
+  if (level.size() > 1) {
+    const std::vector<Final> more = measure_finals(level, probe, kFinalRounds, "middle");
+    for (std::size_t i = 0; i < more.size(); ++i) {
+      Final& f = finals[position[i]];
+      f.samples.ns.insert(f.samples.ns.end(), more[i].samples.ns.begin(), more[i].samples.ns.end());
+      f.summary = more[i].samples.outcome == Outcome::ok ? summarise(f.samples.ns) : Summary{};
+    }
+  }
+  if (context_.is_cancelled()) return context_.journal->flush();
+  const auto choose = [&](bool general_only) {
+    std::vector<Finalist> list;
+    for (std::size_t i = 0; i < finals.size(); ++i) {
+      const bool fits = !general_only || serves_everything(*finalists[i]);
+      list.push_back({fits ? finals[i].summary : Summary{}, 0, finalists[i]->row.digest, finalists[i] == default_});
+    }
+    return choose_winner(list);
+  };
+  const auto default_at = std::find(finalists.begin(), finalists.end(), default_) - finalists.begin();
+  const double default_ns = default_at < static_cast<std::ptrdiff_t>(finals.size()) && finals[default_at].summary.n > 0
+                                ? finals[default_at].summary.median
+                                : result_.default_ns;
+  std::vector<Served> served;
+  const auto add = [&](int i) {
+    if (i < 0 || std::any_of(served.begin(), served.end(), [&](const Served& s) { return s.contender == finalists[i]; })) return;
+    const double ns = finals[i].summary.median;
+    served.push_back({.guard = Guard::both(whole_box(), finalists[i]->candidate.artifact->guard), .contender = finalists[i],
+                      .median_ns = ns, .default_ns = default_ns, .speedup = default_ns / ns});
+  };
+  const int winner = choose(false);
+  add(winner);
+  add(choose(true));  // for callers whose pointers or sizes the winner does not take
+  if (served.empty()) return context_.journal->flush();
+  result_.default_ns = default_ns;
+  result_.best_ns = served.front().median_ns;
+  best_label_ = served.front().contender->candidate.label();
+  result_.ranges = static_cast<int>(served.size());
+  LW_CHECK(serve(served, true));
+  result_.complete = true;
+  tell("finals", true);
+  return Unit{};
+}
+
+Status WorkloadRun::decide_ranges(const std::vector<Contender*>& finalists, double deadline_s) {
+  const Symbol& symbol = subject_.symbols.front();
+  const std::int64_t main = probes_.search.front().at(symbol.name);
+  std::vector<std::int64_t> values = choose_range_probes(symbol.lo, symbol.hi, kRangeProbes);
+  for (const Bindings& probe : probes_.search) values.push_back(probe.at(symbol.name));
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  const std::vector<std::int64_t> held_out = choose_held_out(symbol.lo, symbol.hi, values, kHeldOutProbes, context_.options->seed);
+  std::map<std::int64_t, std::vector<Summary>> times;
+  const auto measure = [&](std::int64_t value, std::string_view role) {
+    if (times.contains(value)) return;
+    auto& row = times[value];
+    for (const Final& f : measure_finals(finalists, {{symbol.name, value}}, kRangeRounds, role)) row.push_back(f.summary);
+  };
+  // The main probe first, then what is cheap; when time is short the large ones are left out, but never half of them.
+  measure(main, "middle");
+  std::vector<std::int64_t> used{main};
+  for (const std::int64_t v : values) {
+    if (context_.is_cancelled()) return context_.journal->flush();
+    const bool late = context_.now_s() > deadline_s && used.size() * 2 > values.size();
+    if (v == main || late) continue;
+    tell("ranges", false);
+    measure(v, v == symbol.lo ? "low" : v == symbol.hi ? "high" : "ragged");
+    const auto& row = times[v];
+    if (std::any_of(row.begin(), row.end(), [](const Summary& s) { return s.n > 0; })) used.push_back(v);
+  }
+  std::sort(used.begin(), used.end());
+  for (const std::int64_t v : held_out) {
+    if (context_.is_cancelled()) return context_.journal->flush();
+    if (v <= used.back()) measure(v, "held_out");
+  }
+  if (context_.is_cancelled()) return context_.journal->flush();
+  std::vector<RangeCandidate> candidates;
+  RangeRule rule;
+  for (std::size_t i = 0; i < finalists.size(); ++i) {
+    RangeCandidate r{.digest = finalists[i]->row.digest, .guard = {.name = symbol.name, .lo = symbol.lo, .hi = symbol.hi}};
+    for (const SymbolGuard& g : finalists[i]->candidate.artifact->guard.symbols) {
+      if (g.name == symbol.name) r.guard = {g.name, std::max(g.lo, symbol.lo), std::min(g.hi, symbol.hi), g.multiple_of};
+    }
+    // Alignment is no matter of the symbol's value: such a candidate lies over the others like one that needs multiples.
+    if (finalists[i]->candidate.artifact->guard.alignment_bytes > 1 && r.guard.multiple_of == 1) r.lies_over = true;
+    candidates.push_back(std::move(r));
+    if (finalists[i] == default_ && serves_everything(*default_)) rule.baseline = static_cast<int>(i);
+  }
+  const auto cost = [&](int c, std::int64_t value) {
+    if (context_.is_cancelled()) return kInfinity;
+    measure(value, "ragged");
+    const Summary& s = times[value][c];
+    return s.n > 0 ? s.median : kInfinity;
+  };
+  const auto ranges = split_ranges(symbol.lo, symbol.hi, candidates, used, held_out, cost, rule);
+  if (context_.is_cancelled()) return context_.journal->flush();
+  const auto default_at = static_cast<std::size_t>(std::find(finalists.begin(), finalists.end(), default_) - finalists.begin());
+  std::vector<Served> served;
+  result_.worst_loss = result_.mean_loss = 0;
+  double weighted = 0, weight = 0;
+  for (const ServedRange& r : ranges) {
+    Served s{.guard = {.symbols = {{symbol.name, r.lo, r.hi, r.multiple_of}}}, .contender = finalists[r.candidate]};
+    s.guard = Guard::both(s.guard, finalists[r.candidate]->candidate.artifact->guard);
+    s.worst_loss = r.worst_loss;
+    s.mean_loss = r.mean_loss;
+    s.held_out = r.held_out;
+    double logs = 0;
+    int count = 0;
+    for (const std::int64_t v : used) {
+      if (v < r.lo || v > r.hi || v % r.multiple_of != 0) continue;
+      const Summary& mine = times[v][r.candidate];
+      const Summary& base = default_at < finalists.size() ? times[v][default_at] : Summary{};
+      if (mine.n == 0 || base.n == 0) continue;
+      logs += std::log(base.median / mine.median);
+      ++count;
+      if (s.median_ns == 0 || v <= main) s.median_ns = mine.median, s.default_ns = base.median;
+    }
+    if (count > 0) s.speedup = std::exp(logs / count);
+    if (main >= r.lo && main <= r.hi && main % r.multiple_of == 0 && times[main][r.candidate].n > 0) {
+      if (default_at < finalists.size() && times[main][default_at].n > 0) result_.default_ns = times[main][default_at].median;
+      result_.best_ns = times[main][r.candidate].median;
+      best_label_ = s.contender->candidate.label();
+    }
+    result_.worst_loss = std::max(result_.worst_loss, r.worst_loss);
+    weighted += r.mean_loss * static_cast<double>(r.held_out);
+    weight += static_cast<double>(r.held_out);
+    served.push_back(std::move(s));
+  }
+  if (weight > 0) result_.mean_loss = weighted / weight;
+  result_.ranges = static_cast<int>(served.size());
+  LW_CHECK(serve(served, true));
+  result_.complete = true;
+  tell("ranges", true);
+  return Unit{};
+}
+
+}  // namespace loopwright::tuner
