@@ -101,9 +101,9 @@ std::vector<CaseBuffer> make_case_buffers(const Artifact& reference, const ir::K
     b.span = count_span(shape, strides);
     if (arg.role != ArgRole::input) b.positions = list_positions(shape, strides);
     if (arg.role != ArgRole::output) {
-      b.pristine.resize(static_cast<std::size_t>(b.span * size_bytes(b.dtype)));
+      b.content->pristine.resize(static_cast<std::size_t>(b.span * size_bytes(b.dtype)));
       const auto range = ranges.find(arg.name);
-      fill_random(b.dtype, b.pristine.data(), b.span, draw, seed * 1000003 + buffers.size(),
+      fill_random(b.dtype, b.content->pristine.data(), b.span, draw, seed * 1000003 + buffers.size(),
                   range == ranges.end() ? nullptr : &range->second);
     }
     buffers.push_back(std::move(b));

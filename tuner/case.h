@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,14 +42,19 @@ std::vector<std::int64_t> evaluate_all(const std::vector<SizeExpr>& sizes, const
 /// Values for `artifact.symbols`.
 std::vector<std::int64_t> symbol_values(const std::vector<std::string>& names, const Bindings& probe);
 
+/// Kept where no candidate can reach it; shared by cases that differ in their places alone.
+struct CaseContent {
+  std::vector<std::uint8_t> pristine;  ///< of inputs and inouts: what is there before a run
+  std::vector<double> expected;        ///< of outputs and inouts, row-major
+};
+
 struct CaseBuffer {
   std::string name;
   DType dtype = DType::f32;
   ArgRole role = ArgRole::input;
   std::int64_t span = 0;                  ///< elements
   std::vector<std::int64_t> positions;    ///< of outputs and inouts, when not dense
-  std::vector<std::uint8_t> pristine;     ///< of inputs and inouts: what is there before a run
-  std::vector<double> expected;           ///< of outputs and inouts, row-major
+  std::shared_ptr<CaseContent> content = std::make_shared<CaseContent>();
   Tolerance tolerance;
   GuardedBuffer place;
 };

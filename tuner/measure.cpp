@@ -217,7 +217,7 @@ WorkerDevice::Step WorkerDevice::prepare_timing(const Bindings& probe) {
   std::memset(arena.at(begin), kCanary, timed_.stride);
   for (std::size_t i = 0; i < timed_.buffers.size(); ++i) {
     const CaseBuffer& b = timed_.buffers[i];
-    if (!b.pristine.empty()) std::memcpy(arena.at(timed_.offsets[i]), b.pristine.data(), b.pristine.size());
+    if (!b.content->pristine.empty()) std::memcpy(arena.at(timed_.offsets[i]), b.content->pristine.data(), b.content->pristine.size());
   }
   for (std::int64_t s = 1; s < timed_.sets; ++s) {
     std::memcpy(arena.at(begin + timed_.stride * static_cast<std::uint64_t>(s)), arena.at(begin), timed_.stride);
@@ -239,7 +239,7 @@ WorkerDevice::Step WorkerDevice::check_timing(const Candidate& candidate) const 
       return {Outcome::out_of_bounds, ErrorCode::out_of_bounds,
               fmt::format("{} changed byte {} of {} while it was timed", candidate.template_name, *broken, b.name), {}};
     }
-    if (b.role == ArgRole::input && std::memcmp(arena.at(at), b.pristine.data(), b.pristine.size()) != 0) {
+    if (b.role == ArgRole::input && std::memcmp(arena.at(at), b.content->pristine.data(), b.content->pristine.size()) != 0) {
       return {Outcome::out_of_bounds, ErrorCode::out_of_bounds, "input " + b.name + " was changed while it was timed", {}};
     }
   }

@@ -87,7 +87,7 @@ Status WorkerDevice::prepare(Case& c) {
     zones.push_back({b.place.zone_before, kZoneBytes});
     zones.push_back({b.place.zone_after, kZoneBytes});
     paint_canaries(arena, b.place);
-    std::memcpy(arena.at(b.place.data), b.pristine.data(), b.pristine.size());
+    std::memcpy(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
   }
   if (twin == nullptr) LW_CHECK(run_reference(c));
   // The reference may have needed a new process, which was told of the cases prepared so far.
@@ -130,7 +130,7 @@ Status WorkerDevice::run_reference(Case& c) {
     }
     fill_poison(arg.dtype, arena.at(next), static_cast<std::int64_t>(bytes), false);
     for (std::int64_t i = 0; arg.role == ArgRole::inout && i < b.span; ++i) {
-      write_element(arg.dtype, arena.at(next), i, read_element(b.dtype, b.pristine.data(), i));
+      write_element(arg.dtype, arena.at(next), i, read_element(b.dtype, b.content->pristine.data(), i));
     }
     offsets.push_back(next);
     next += bytes;
@@ -152,9 +152,9 @@ Status WorkerDevice::run_reference(Case& c) {
     CaseBuffer& b = c.buffers[tensor++];
     if (arg.role == ArgRole::input) continue;
     const auto count = b.positions.empty() ? b.span : static_cast<std::int64_t>(b.positions.size());
-    b.expected.resize(static_cast<std::size_t>(count));
+    b.content->expected.resize(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) {
-      b.expected[i] = read_element(arg.dtype, arena.at(at), b.positions.empty() ? i : b.positions[i]);
+      b.content->expected[i] = read_element(arg.dtype, arena.at(at), b.positions.empty() ? i : b.positions[i]);
     }
     for (const auto& o : setup_.graph->outputs()) {
       if (o.name == b.name) b.tolerance = find_tolerance(*setup_.graph, o.value, c.probe);
@@ -182,7 +182,7 @@ WorkerDevice::Step WorkerDevice::run_once(const Candidate& candidate, Case& c, b
   Arena& arena = worker_->arena();
   for (CaseBuffer& b : c.buffers) {
     if (b.role == ArgRole::output) fill_poison(b.dtype, arena.at(b.place.data), static_cast<std::int64_t>(b.place.bytes), second);
-    if (b.role == ArgRole::inout) std::memcpy(arena.at(b.place.data), b.pristine.data(), b.pristine.size());
+    if (b.role == ArgRole::inout) std::memcpy(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
   }
   json order{{"command", "run"},
              {"kernel", loaded_.at(candidate.digest).id},
@@ -220,9 +220,9 @@ WorkerDevice::Step WorkerDevice::check_surroundings(const Case& c) const {
       step = fail(fmt::format("changed byte {} of {}, which has {} bytes", *broken, b.name, b.place.bytes));
       paint_canaries(arena, b.place);
     }
-    if (b.role == ArgRole::input && std::memcmp(arena.at(b.place.data), b.pristine.data(), b.pristine.size()) != 0) {
+    if (b.role == ArgRole::input && std::memcmp(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size()) != 0) {
       step = fail("changed input " + b.name);
-      std::memcpy(arena.at(b.place.data), b.pristine.data(), b.pristine.size());
+      std::memcpy(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
     }
   }
   for (const GuardedBuffer& w : workspace_) {
@@ -238,14 +238,14 @@ bool WorkerDevice::check_outputs(const Case& c, CaseResult& result) const {
   for (const CaseBuffer& b : c.buffers) {
     if (b.role == ArgRole::input) continue;
     const std::uint8_t* data = worker_->arena().at(b.place.data);
-    const Deviation d = compare_output(b.dtype, data, b.positions, b.expected, b.tolerance);
+    const Deviation d = compare_output(b.dtype, data, b.positions, b.content->expected, b.tolerance);
     result.max_abs_error = std::max(result.max_abs_error, d.max_abs);
     result.max_rel_error = std::max(result.max_rel_error, d.max_rel);
     if (result.tolerance.empty() || b.tolerance.relative > 0) result.tolerance = b.tolerance.text();
     if (d.passed) continue;
     passed = false;
     result.detail = fmt::format("{} of {} elements of {} are off ({}); the first is number {}: {} instead of {}",
-                                d.outside, b.expected.size(), b.name, b.tolerance.text(), d.first, d.found, d.expected);
+                                d.outside, b.content->expected.size(), b.name, b.tolerance.text(), d.first, d.found, d.expected);
   }
   return passed;
 }

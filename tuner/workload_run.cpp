@@ -50,11 +50,16 @@ Status WorkloadRun::open() {
   LW_CHECK(context_.journal->open_workload({.text = workload_.text, .family = workload_.family, .accuracy = "strict"}));
   probe_digests_.clear();
   for (std::size_t i = 0; i < probes_.search.size(); ++i) {
-    LW_TRY(std::string digest, context_.journal->add_probe(probes_.search[i], i == 0 ? "middle" : "user"));
+    LW_TRY(std::string digest, context_.journal->add_probe(probes_.search[i], name_role(i)));
     probe_digests_.push_back(std::move(digest));
   }
   if (default_ != nullptr) context_.device->set_default_time(result_.default_ns);
   return Unit{};
+}
+
+std::string_view WorkloadRun::name_role(std::size_t probe_index) const {
+  constexpr std::string_view kRoles[] = {"middle", "high", "low"};
+  return !context_.options->probes.empty() || probe_index >= std::size(kRoles) ? "user" : kRoles[probe_index];
 }
 
 void WorkloadRun::tell(const std::string& phase, bool event) {
@@ -274,7 +279,7 @@ Status WorkloadRun::search_at(std::size_t probe_index, double deadline_s, std::i
     if (proposals.empty()) {
       proposals = search->propose(static_cast<int>(kBatch * (ranked ? kRankedOversample : kBlindOversample)));
     }
-    std::vector<Attempt> attempts = prepare_batch(proposals, seen);
+    std::vector<Attempt> attempts = prepare_batch(proposals, probe_index, seen);
     proposals.clear();
     if (attempts.empty()) {
       if (++barren >= kBarrenRounds) break;
@@ -297,12 +302,13 @@ Status WorkloadRun::search_at(std::size_t probe_index, double deadline_s, std::i
 }
 
 std::vector<WorkloadRun::Attempt> WorkloadRun::prepare_batch(const std::vector<Proposal>& proposals,
-                                                             std::set<std::string>& seen) {
+                                                             std::size_t probe_index,
+                                                             const std::set<std::string>& seen) {
   std::vector<Result<Prepared>> prepared(proposals.size(), Error{});
   context_.pool->run(proposals.size(), [&](std::size_t i) {
     prepared[i] = call_guarded([&] {
       Space space = proposals[i].make_space();
-      return subject_.builder->prepare(proposals[i].template_index, space, probes_.search.front());
+      return subject_.builder->prepare(proposals[i].template_index, space, probes_.search[probe_index]);
     });
   });
   std::vector<Attempt> attempts;

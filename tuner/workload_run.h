@@ -69,7 +69,8 @@ class WorkloadRun {
     Origin origin = Origin::random;
   };
   Status search_at(std::size_t probe_index, double deadline_s, std::int64_t max_trials);
-  std::vector<Attempt> prepare_batch(const std::vector<Proposal>& proposals, std::set<std::string>& seen);
+  std::vector<Attempt> prepare_batch(const std::vector<Proposal>& proposals, std::size_t probe_index,
+                                     const std::set<std::string>& seen);
   void rank_batch(std::vector<Attempt>& attempts, std::size_t batch, SearchRandom& random);
   /// Builds what must be built, then verifies and measures one after the other.
   Status process_batch(std::vector<Attempt>& attempts, std::size_t probe_index, Search& search, double deadline_s,
@@ -100,6 +101,7 @@ class WorkloadRun {
   Guard whole_box() const;
   bool serves_everything(const Contender& c) const;
   std::string search_key(std::size_t probe_index) const;
+  std::string_view name_role(std::size_t probe_index) const;
   void tell(const std::string& phase, bool event);
   void count(Outcome outcome) { ++result_.outcomes[outcome]; }
 
