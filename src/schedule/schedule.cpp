@@ -191,6 +191,15 @@ void Schedule::reject(const std::string& reason) {
   if (ok()) state_->error = Error{ErrorCode::requirement_failed, "a schedule", reason, {}, {}};
 }
 
+bool Schedule::attempt(const std::function<void(Schedule&)>& steps) {
+  if (!ok()) return false;
+  const State before = *state_;
+  steps(*this);
+  if (ok()) return true;
+  *state_ = before;
+  return false;
+}
+
 const ir::Kernel& Schedule::kernel() const { return state_->kernel; }
 std::string Schedule::trace() const { return schedule::print_trace(state_->steps); }
 
