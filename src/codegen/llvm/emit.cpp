@@ -129,7 +129,6 @@ class ModuleEmitter {
       BufferPlace place = scopes_[i];
       place.address = load_constant(pointer, addresses, i);
       place.address->setName(out_.args[i].name);
-      place.read_only = out_.args[i].role == ArgRole::input;
       places[buffers_[i]] = place;
     }
     FunctionEmitter emitter(kernel_, machine_.target(), b_, callees, scratch, std::move(places), scopes_.back());

@@ -51,15 +51,15 @@ llvm::Value* FunctionEmitter::eval_node(const Expr& e) {
                // The right side of a logical operation may be unsafe to look at.
                const bool logical = x.a->dtype == DType::boolean;
                if (logical && x.op == ir::BinaryOp::and_ && touches_memory(x.b)) {
-                 return eval_select(x.a, x.b, ir::int_imm(0, DType::boolean), DType::boolean);
+                 return eval_select(x.a, x.b, ir::int_imm(0, DType::boolean));
                }
                if (logical && x.op == ir::BinaryOp::or_ && touches_memory(x.b)) {
-                 return eval_select(x.a, ir::int_imm(1, DType::boolean), x.b, DType::boolean);
+                 return eval_select(x.a, ir::int_imm(1, DType::boolean), x.b);
                }
                const V a = eval(x.a);
                return ops_.emit(x.op, x.a->dtype, a, eval(x.b));
              },
-             [&](const ir::Select& s) -> V { return eval_select(s.condition, s.a, s.b, e->dtype); },
+             [&](const ir::Select& s) -> V { return eval_select(s.condition, s.a, s.b); },
              [&](const ir::Cast& c) -> V { return convert_.cast(eval(c.a), c.a->dtype, e->dtype); },
              [&](const ir::Load& l) -> V { return load(l); }},
       e->v);
@@ -84,7 +84,7 @@ llvm::Value* FunctionEmitter::choose(V condition, V a, V b) {
   return b_.CreateSelect(condition, a, b);
 }
 
-llvm::Value* FunctionEmitter::eval_select(const Expr& condition, const Expr& a, const Expr& b, DType dtype) {
+llvm::Value* FunctionEmitter::eval_select(const Expr& condition, const Expr& a, const Expr& b) {
   const V c = eval(condition);
   const bool safe = !touches_memory(a) && !touches_memory(b);
   if (!safe && !c->getType()->isVectorTy()) return eval_branches(c, a, b);
@@ -92,38 +92,21 @@ llvm::Value* FunctionEmitter::eval_select(const Expr& condition, const Expr& a, 
     const V value = eval(a);
     return choose(c, value, eval(b));
   }
-  const V value = eval_side(c, a, dtype);
-  return choose(c, value, eval_side(b_.CreateNot(c), b, dtype));
+  const V value = eval_side(c, a);
+  return choose(c, value, eval_side(b_.CreateNot(c), b));
 }
 
 /// One side of a choice that differs between lanes: its memory is touched only in lanes that chose it.
-llvm::Value* FunctionEmitter::eval_side(V condition, const Expr& side, DType dtype) {
+llvm::Value* FunctionEmitter::eval_side(V condition, const Expr& side) {
   if (!touches_memory(side)) return eval(side);
-  const V outer = vector_->mask;
-  vector_->mask = outer == nullptr ? condition : b_.CreateAnd(outer, condition);
+  const V outer_mask = vector_->mask;
+  const V outer_any = vector_->any;
+  narrow_mask(condition);
   memo_.emplace_back();
-  V value = nullptr;
-  if (!touches_uniform_memory(side)) {
-    value = eval(side);
-  } else {
-    // A scalar load has no mask: go there only when some lane would.
-    llvm::BasicBlock* before = b_.GetInsertBlock();
-    llvm::BasicBlock* inside = make_block("side");
-    llvm::BasicBlock* after = make_block("joined");
-    b_.CreateCondBr(b_.CreateOrReduce(vector_->mask), inside, after);
-    b_.SetInsertPoint(inside);
-    const V computed = eval(side);
-    llvm::BasicBlock* inside_end = b_.GetInsertBlock();
-    b_.CreateBr(after);
-    b_.SetInsertPoint(after);
-    llvm::PHINode* phi = b_.CreatePHI(computed->getType(), 2);
-    phi->addIncoming(computed, inside_end);
-    phi->addIncoming(llvm::Constant::getNullValue(computed->getType()), before);
-    value = phi;
-  }
-  LW_BUG_IF(value->getType()->getScalarType() != convert_.register_type(dtype), "a side of another type");
+  const V value = eval(side);
   memo_.pop_back();
-  vector_->mask = outer;
+  vector_->mask = outer_mask;
+  vector_->any = outer_any;
   return value;
 }
 
@@ -155,13 +138,6 @@ llvm::Value* FunctionEmitter::eval_branches(V condition, const Expr& a, const Ex
 bool FunctionEmitter::touches_memory(const Expr& e) {
   bool found = false;
   ir::walk(e, [&](const Expr& x) { found = found || ir::as<ir::Load>(x) != nullptr; });
-  return found;
-}
-
-/// Whether some load in it is the same for all lanes.
-bool FunctionEmitter::touches_uniform_memory(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& x) { found = found || (ir::as<ir::Load>(x) != nullptr && !is_varying(x)); });
   return found;
 }
 

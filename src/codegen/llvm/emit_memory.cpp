@@ -57,13 +57,33 @@ llvm::Value* FunctionEmitter::element_address(const ir::BufferInfo& buffer, cons
   return b_.CreateGEP(convert_.memory_type(buffer.dtype), place.address, {index});
 }
 
+/// Where a scalar may be loaded from under a mask: elsewhere when no lane wants it.
+llvm::Value* FunctionEmitter::address_if_any(V address) {
+  if (!vector_ || vector_->any == nullptr) return address;
+  if (nowhere_ == nullptr) {
+    llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
+    llvm::IRBuilder<> at_entry(&entry, entry.begin());
+    nowhere_ = at_entry.CreateAlloca(b_.getInt64Ty());
+    at_entry.CreateStore(b_.getInt64(0), nowhere_);
+  }
+  return b_.CreateSelect(vector_->any, address, nowhere_);
+}
+
+/// Whether these elements lie on the stack, whichever lanes are on.
+bool FunctionEmitter::is_private(const BufferPlace& place, V first, unsigned count) const {
+  const auto* at = llvm::dyn_cast<llvm::ConstantInt>(first);
+  return at != nullptr && at->getSExtValue() >= 0 && at->getSExtValue() + count <= place.private_elements;
+}
+
 llvm::Value* FunctionEmitter::load(const ir::Load& l) {
   const ir::BufferInfo& buffer = *l.buffer;
   const BufferPlace& place = place_of(l.buffer);
   const Expr index = linear_index(buffer, l.index);
   if (!is_varying(index) || in_lane_0_) {
-    llvm::LoadInst* loaded = b_.CreateAlignedLoad(
-        convert_.memory_type(buffer.dtype), element_address(buffer, place, eval(index)), alignment(buffer.dtype));
+    const V at = eval(index);
+    V address = element_address(buffer, place, at);
+    if (!is_private(place, at, 1)) address = address_if_any(address);
+    llvm::LoadInst* loaded = b_.CreateAlignedLoad(convert_.memory_type(buffer.dtype), address, alignment(buffer.dtype));
     return convert_.from_memory(buffer.dtype, annotate(loaded, place));
   }
   const auto step = lane_step(index);
@@ -82,7 +102,7 @@ llvm::Value* FunctionEmitter::load_contiguous(const ir::BufferInfo& buffer, cons
   std::vector<int> reversed;
   for (unsigned i = vector_->lanes; i-- > 0;) reversed.push_back(static_cast<int>(i));
   llvm::Instruction* loaded = nullptr;
-  if (vector_->mask == nullptr) {
+  if (vector_->mask == nullptr || is_private(place, first, vector_->lanes)) {
     loaded = b_.CreateAlignedLoad(type, address, align);
   } else {
     const V mask = backward ? b_.CreateShuffleVector(vector_->mask, reversed) : vector_->mask;
@@ -123,8 +143,13 @@ void FunctionEmitter::store(const ir::Buffer& target, const std::vector<Expr>& w
   if (!value->getType()->isVectorTy()) value = b_.CreateVectorSplat(vector_->lanes, value);
   value = convert_.to_memory(buffer.dtype, value);
   if (lane_step(index) != 1) return store_lanes(buffer, place, eval(index), value);
-  const V address = element_address(buffer, place, eval_in_lane_0(index));
-  if (vector_->mask == nullptr) {
+  const V first = eval_in_lane_0(index);
+  const V address = element_address(buffer, place, first);
+  if (vector_->mask != nullptr && is_private(place, first, vector_->lanes)) {
+    // A plain store keeps the array in registers.
+    value = b_.CreateSelect(vector_->mask, value, b_.CreateAlignedLoad(value->getType(), address, align));
+    annotate(b_.CreateAlignedStore(value, address, align), place);
+  } else if (vector_->mask == nullptr) {
     annotate(b_.CreateAlignedStore(value, address, align), place);
   } else {
     annotate(b_.CreateMaskedStore(value, address, align, vector_->mask), place);
@@ -164,6 +189,7 @@ Status FunctionEmitter::allocate(const ir::Alloc& a) {
   slot->setAlignment(llvm::Align(kScratchAlignment));
   BufferPlace place;
   place.address = slot;
+  place.private_elements = std::max<std::int64_t>(count, 1);
   places_[a.buffer.get()] = place;
   return emit(a.body);
 }

@@ -85,7 +85,7 @@ Status FunctionEmitter::emit_vector(const ir::Loop& l, std::int64_t extent) {
   const unsigned lanes = choose_lanes(extent);
   if (lanes == 1) return emit_counted(l.var, b_.getInt64(static_cast<std::uint64_t>(extent)), l.body, false);
   const auto emit_block = [&](V first) {
-    vector_ = VectorLoop{l.var, lanes, first, nullptr, {}};
+    vector_ = VectorLoop{l.var, lanes, first, nullptr, nullptr, {}};
     std::vector<llvm::Constant*> offsets;
     for (unsigned i = 0; i < lanes; ++i) offsets.push_back(b_.getInt64(i));
     values_[l.var.id] = b_.CreateAdd(b_.CreateVectorSplat(lanes, first), llvm::ConstantVector::get(offsets));
@@ -111,7 +111,7 @@ Status FunctionEmitter::emit_vector(const ir::Loop& l, std::int64_t extent) {
 
 /// Whether all lanes may go through the body in step. Otherwise the loop runs serially, which means the same.
 bool FunctionEmitter::can_vectorize(const ir::Loop& l) {
-  vector_ = VectorLoop{l.var, 2, nullptr, nullptr, {}};
+  vector_ = VectorLoop{l.var, 2, nullptr, nullptr, nullptr, {}};
   bool possible = can_vectorize_body(l.body, l.var);
   vector_.reset();
   // A reduction into one element must be the only one to look at it.
@@ -181,16 +181,50 @@ Status FunctionEmitter::emit_guarded(V condition, const Stmt& body) {
   return Unit{};
 }
 
+/// Turns off the lanes for which the condition does not hold.
+void FunctionEmitter::narrow_mask(V condition) {
+  // Logical, as what is computed in lanes that are off may be anything.
+  vector_->mask = vector_->mask == nullptr ? condition : b_.CreateLogicalAnd(vector_->mask, condition);
+  vector_->any = b_.CreateOrReduce(vector_->mask);
+}
+
+namespace {
+
+bool is_short(const Stmt& s) {
+  int statements = 0;
+  ir::walk(s, [&](const Stmt& x) { statements += ir::as<ir::Loop>(x) != nullptr ? 100 : 1; }, [](const Expr&) {});
+  return statements <= 8;
+}
+
+}  // namespace
+
+/// A body under a condition that differs between lanes. A short one is passed through even when every lane is off.
+Status FunctionEmitter::emit_masked(V condition, const Stmt& body) {
+  const V outer_mask = vector_->mask;
+  const V outer_any = vector_->any;
+  narrow_mask(condition);
+  Status status = Unit{};
+  if (is_short(body)) {
+    status = emit(body);
+  } else {
+    const V any = std::exchange(vector_->any, nullptr);
+    status = emit_guarded(any, body);
+  }
+  vector_->mask = outer_mask;
+  vector_->any = outer_any;
+  forget();
+  return status;
+}
+
 Status FunctionEmitter::emit_if(const ir::If& i) {
   forget();
+  // The part of the condition that is the same for all lanes is a branch, the rest a mask.
+  const auto* both = ir::as<ir::Binary>(i.condition);
+  if (vector_ && both != nullptr && both->op == ir::BinaryOp::and_ && is_varying(i.condition)) {
+    return emit_if(ir::If{both->a, ir::if_then(both->b, i.then)});
+  }
   const V condition = eval(i.condition);
-  if (!condition->getType()->isVectorTy()) return emit_guarded(condition, i.then);
-  // Scalar loads inside have no mask, so nothing inside may run when every lane is off.
-  const V outer = vector_->mask;
-  vector_->mask = outer == nullptr ? condition : b_.CreateAnd(outer, condition);
-  const Status status = emit_guarded(b_.CreateOrReduce(vector_->mask), i.then);
-  vector_->mask = outer;
-  return status;
+  return condition->getType()->isVectorTy() ? emit_masked(condition, i.then) : emit_guarded(condition, i.then);
 }
 
 Status FunctionEmitter::emit_let(const ir::Let& l) {

@@ -22,7 +22,7 @@ struct BufferPlace {
   llvm::Value* address = nullptr;
   llvm::MDNode* scope = nullptr;
   llvm::MDNode* apart_from = nullptr;
-  bool read_only = false;  ///< for the whole launch
+  std::int64_t private_elements = 0;  ///< of an array on the stack: its elements may be touched at any time
 };
 using BufferPlaces = std::map<const ir::BufferInfo*, BufferPlace>;
 
@@ -45,6 +45,7 @@ class FunctionEmitter {
     unsigned lanes = 0;
     V first = nullptr;  ///< value of `var` in lane 0
     V mask = nullptr;   ///< lanes that are on; null for all
+    V any = nullptr;    ///< whether some lane is on; null when that is known
     std::map<std::uint32_t, ir::Expr> varying;  ///< Lets inside whose value differs between lanes
   };
   /// The expression is kept, so that no other one takes its address meanwhile.
@@ -59,12 +60,11 @@ class FunctionEmitter {
   V eval_in_lane_0(const ir::Expr& e);
   V eval_node(const ir::Expr& e);
   V eval_var(const ir::VarRef& ref);
-  V eval_select(const ir::Expr& condition, const ir::Expr& a, const ir::Expr& b, DType dtype);
-  V eval_side(V condition, const ir::Expr& side, DType dtype);
+  V eval_select(const ir::Expr& condition, const ir::Expr& a, const ir::Expr& b);
+  V eval_side(V condition, const ir::Expr& side);
   V eval_branches(V condition, const ir::Expr& a, const ir::Expr& b);
   V choose(V condition, V a, V b);
   bool touches_memory(const ir::Expr& e);
-  bool touches_uniform_memory(const ir::Expr& e);
   bool is_varying(const ir::Expr& e);
   std::optional<std::int64_t> lane_step(const ir::Expr& e);
   void forget() { memo_.assign(1, {}); }
@@ -76,6 +76,8 @@ class FunctionEmitter {
   V load_contiguous(const ir::BufferInfo& buffer, const BufferPlace& place, V first, bool backward);
   void store(const ir::Buffer& buffer, const std::vector<ir::Expr>& index, V value);
   void store_lanes(const ir::BufferInfo& buffer, const BufferPlace& place, V indices, V value);
+  V address_if_any(V address);
+  bool is_private(const BufferPlace& place, V first, unsigned count) const;
   V element_address(const ir::BufferInfo& buffer, const BufferPlace& place, V index);
   const BufferPlace& place_of(const ir::Buffer& buffer) const;
   template <class Instruction>
@@ -94,6 +96,8 @@ class FunctionEmitter {
   void emit_lane_reduction(const ir::Update& u);
   bool can_vectorize(const ir::Loop& l);
   bool can_vectorize_body(const ir::Stmt& s, const ir::Var& var);
+  Status emit_masked(V condition, const ir::Stmt& body);
+  void narrow_mask(V condition);
   Status emit_guarded(V condition, const ir::Stmt& body);
   llvm::BasicBlock* make_block(const char* name);
 
@@ -107,6 +111,7 @@ class FunctionEmitter {
   BufferPlace scratch_place_;
   ir::Expr scratch_used_;     ///< bytes, at this point of the nest
   SizeExpr scratch_peak_;
+  V nowhere_ = nullptr;       ///< memory that is read when no lane is on
   std::unordered_map<std::uint32_t, V> values_;
   std::optional<VectorLoop> vector_;
   bool in_lane_0_ = false;

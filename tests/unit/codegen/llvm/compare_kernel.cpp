@@ -97,27 +97,47 @@ std::string compare_arrays(const std::string& name, const Array& expected, const
   return "";
 }
 
+using Arguments = std::map<std::string, Array>;
+
+Arguments make_arguments(const ir::Kernel& kernel, const CompareOptions& o) {
+  std::mt19937_64 random(o.seed);
+  Arguments out;
+  for (const ir::Param& p : kernel.params) out[p.buffer->name] = make_array(*p.buffer, kernel, o, random);
+  return out;
+}
+
+Status run_compiled(const ir::Kernel& kernel, const CompareOptions& o, Arguments& arguments) {
+  LW_TRY(const codegen::CpuTarget target, o.target.empty() ? codegen::host_cpu_target() : codegen::parse_cpu_target(o.target));
+  LW_TRY(const Artifact artifact, codegen::compile_cpu(kernel, target));
+  std::vector<void*> buffers;
+  for (const ir::Param& p : kernel.params) buffers.push_back(arguments[p.buffer->name].data.data());
+  return run_artifact(artifact, o.symbols, buffers, o.chunk);
+}
+
+std::string compare_arguments(const Arguments& expected, const Arguments& actual, const CompareOptions& o) {
+  for (const auto& [name, array] : expected) {
+    if (std::string difference = compare_arrays(name, array, actual.at(name), o); !difference.empty()) return difference;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string compare_kernel(const ir::Kernel& kernel, const CompareOptions& o) {
   if (auto status = ir::verify(kernel); !status.ok()) return status.error().message();
-  std::mt19937_64 random(o.seed);
-  std::map<std::string, Array> expected;
-  for (const ir::Param& p : kernel.params) expected[p.buffer->name] = make_array(*p.buffer, kernel, o, random);
-  std::map<std::string, Array> actual = expected;
+  Arguments expected = make_arguments(kernel, o);
+  Arguments actual = expected;
   if (auto status = ir::interpret(kernel, o.symbols, expected); !status.ok()) return "interpreter: " + status.error().message();
-  auto target = o.target.empty() ? codegen::host_cpu_target() : codegen::parse_cpu_target(o.target);
-  if (!target.ok()) return target.error().message();
-  auto artifact = codegen::compile_cpu(kernel, *target);
-  if (!artifact.ok()) return artifact.error().message();
-  std::vector<void*> buffers;
-  for (const ir::Param& p : kernel.params) buffers.push_back(actual[p.buffer->name].data.data());
-  if (auto status = run_artifact(*artifact, o.symbols, buffers, o.chunk); !status.ok()) return status.error().message();
-  for (const ir::Param& p : kernel.params) {
-    const std::string& name = p.buffer->name;
-    if (std::string difference = compare_arrays(name, expected[name], actual[name], o); !difference.empty()) return difference;
-  }
-  return "";
+  if (auto status = run_compiled(kernel, o, actual); !status.ok()) return status.error().message();
+  return compare_arguments(expected, actual, o);
+}
+
+std::string compare_compiled(const ir::Kernel& a, const ir::Kernel& b, const CompareOptions& o) {
+  Arguments expected = make_arguments(a, o);
+  Arguments actual = expected;
+  if (auto status = run_compiled(a, o, expected); !status.ok()) return status.error().message();
+  if (auto status = run_compiled(b, o, actual); !status.ok()) return status.error().message();
+  return compare_arguments(expected, actual, o);
 }
 
 std::string compare_text(const std::string& kernel_text, const CompareOptions& options) {

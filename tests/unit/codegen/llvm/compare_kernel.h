@@ -22,6 +22,8 @@ struct CompareOptions {
 
 /// Empty when they agree, else what differs.
 std::string compare_kernel(const ir::Kernel& kernel, const CompareOptions& options = {});
+/// Compiles both and compares what they write.
+std::string compare_compiled(const ir::Kernel& a, const ir::Kernel& b, const CompareOptions& options = {});
 std::string compare_text(const std::string& kernel_text, const CompareOptions& options = {});
 
 }  // namespace loopwright::test
