@@ -1,33 +1,11 @@
 #include "tests/support/random_graph.h"
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
 #include <set>
 
-#include "tests/support/graph_data.h"
+#include "tests/support/random_graph_values.h"
 
 namespace loopwright::test {
 namespace {
-
-constexpr double kLargest = 200;         // keeps f16 far from its limit
-constexpr std::int64_t kElements = 240;  // of any tensor, with all symbols at kRandomGraphSymbol
-
-/// What is known of a value: |value| <= bound, two faithful kernels differ by at most `error`.
-struct Known {
-  Value v;
-  double bound = 2;
-  double error = 0;
-  bool exact() const { return error == 0; }
-};
-
-double unit(DType d) {
-  return d == DType::f16    ? 0x1p-11
-         : d == DType::bf16 ? 0x1p-8
-         : d == DType::f32  ? 0x1p-24
-         : d == DType::f64  ? 0x1p-53
-                            : 0;
-}
 
 struct Curve {
   const char* op;
@@ -35,169 +13,19 @@ struct Curve {
   std::function<double(double)> top;  ///< bound of the result from the bound of the operand
   double domain = 1e9;                ///< largest bound of the operand
 };
-
-class Maker {
+class Maker : RandomValues {
  public:
-  explicit Maker(std::uint64_t seed) : random_(seed), g_("random" + std::to_string(seed)) {}
+  explicit Maker(std::uint64_t seed) : RandomValues(seed) {}
 
   RandomGraph make() {
     if (random_.chance(0.6)) symbols_.push_back(g_.symbol("n", random_.between(0, 1), 64).value());
     if (random_.chance(0.3)) symbols_.push_back(g_.symbol("m", 1, 32).value());
-    new_input(any_dtype(), any_shape());
+    const DType first = any_dtype();
+    new_input(first, any_shape());
     const std::int64_t steps = random_.between(1, 14);
     for (std::int64_t i = 0; i < steps; ++i) step();
     choose_outputs();
     return std::move(out_);
-  }
-
- private:
-  // ---- dice
-
-  template <class T>
-  const T& one_of(const std::vector<T>& items) {
-    return items[static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(items.size()) - 1))];
-  }
-
-  DType any_dtype() {
-    static const std::vector<DType> kWeighted = {
-        DType::f32, DType::f32, DType::f32, DType::f32, DType::f64, DType::bf16, DType::bf16,
-        DType::f16, DType::i64, DType::i32, DType::i8,  DType::u8,  DType::i16,  DType::boolean};
-    return one_of(kWeighted);
-  }
-
-  Dim any_dim() {
-    if (!symbols_.empty() && random_.chance(0.35)) {
-      const Dim s = one_of(symbols_);
-      const std::int64_t form = random_.between(0, 5);
-      return form == 0 ? s * 2 : form == 1 ? s + 1 : s;
-    }
-    return random_.chance(0.04) ? 0 : random_.between(1, 6);
-  }
-
-  std::vector<Dim> any_shape() {
-    std::vector<Dim> shape;
-    for (std::int64_t d = random_.between(0, 3); d > 0; --d) shape.push_back(any_dim());
-    while (size_of(shape) > kElements) shape.pop_back();
-    return shape;
-  }
-
-  std::int64_t size_of(const Dim& dim) const {
-    return dim.evaluate({{"n", kRandomGraphSymbol}, {"m", kRandomGraphSymbol}}).value();
-  }
-  std::int64_t size_of(const std::vector<Dim>& shape) const {
-    std::int64_t out = 1;
-    for (const Dim& dim : shape) out *= size_of(dim);
-    return out;
-  }
-
-  const TensorType& type(const Known& k) const { return g_.type(k.v); }
-  DType dtype(const Known& k) const { return type(k).dtype; }
-  bool is_real(const Known& k) const { return is_float(dtype(k)); }
-
-  // ---- values
-
-  Known keep(Known k) {
-    known_.push_back(k);
-    return k;
-  }
-
-  Known new_input(DType d, const std::vector<Dim>& shape) {
-    TensorType t{d, shape, {}};
-    const std::int64_t form = random_.between(0, 9);
-    if (!shape.empty() && form < 3) {
-      Dim stride(1);
-      t.strides.assign(shape.size(), Dim(0));
-      std::vector<std::size_t> order;
-      for (std::size_t i = 0; i < shape.size(); ++i) order.push_back(i);
-      if (form == 0) std::rotate(order.begin(), order.begin() + 1, order.end());  // transposed
-      for (std::size_t i = order.size(); i-- > 0;) {
-        t.strides[order[i]] = stride;
-        stride = stride * shape[order[i]] + (form == 1 ? Dim(2) : Dim(0));  // rows apart
-      }
-      if (form == 2) t.strides[0] = Dim(random_.between(0, 1));  // overlapping
-    }
-    const double bound = d == DType::boolean ? 1 : is_float(d) ? 2 : d == DType::u8 ? 18 : 9;
-    return keep({g_.input("x" + std::to_string(++inputs_), t).value(), bound, 0});
-  }
-
-  Known pick(const std::function<bool(const Known&)>& wanted, DType otherwise) {
-    std::vector<Known> fitting;
-    for (const Known& k : known_)
-      if (wanted(k)) fitting.push_back(k);
-    if (fitting.empty() || random_.chance(0.1)) return new_input(otherwise, any_shape());
-    return fitting[fitting.size() - 1 -
-                   static_cast<std::size_t>(random_.between(
-                       0, std::min<std::int64_t>(5, static_cast<std::int64_t>(fitting.size()) - 1)))];
-  }
-  Known pick_real() {
-    return pick([&](const Known& k) { return is_real(k); }, DType::f32);
-  }
-  Known pick_exact() {
-    return pick([](const Known& k) { return k.exact(); }, any_dtype());
-  }
-  Known pick_integer() {
-    static const std::vector<DType> kIntegers = {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64};
-    return pick([&](const Known& k) { return is_integer(dtype(k)); }, one_of(kIntegers));
-  }
-
-  /// Another value of x's dtype that broadcasts with it.
-  Known partner(const Known& x) {
-    std::vector<Known> fitting;
-    for (const Known& k : known_) {
-      if (dtype(k) != dtype(x)) continue;
-      const std::vector<Dim>&a = type(k).shape, &b = type(x).shape;
-      bool fits = true;
-      for (std::size_t back = 1; back <= std::min(a.size(), b.size()); ++back) {
-        const Dim &p = a[a.size() - back], &q = b[b.size() - back];
-        fits = fits && (p == q || p == Dim(1) || q == Dim(1));
-      }
-      if (fits) fitting.push_back(k);
-    }
-    if (random_.chance(0.15)) return constant_like(x);
-    if (!fitting.empty() && random_.chance(0.6)) return one_of(fitting);
-    std::vector<Dim> shape = type(x).shape;
-    if (!shape.empty() && random_.chance(0.3)) shape.erase(shape.begin());
-    if (!shape.empty() && random_.chance(0.3)) one_dim(shape) = Dim(1);
-    return new_input(dtype(x), shape);
-  }
-  Dim& one_dim(std::vector<Dim>& shape) {
-    return shape[static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(shape.size()) - 1))];
-  }
-
-  Known constant_like(const Known& x) {
-    const bool real = is_real(x);
-    const double value = real ? random_.real(-2, 2)
-                              : static_cast<double>(random_.between(0, dtype(x) == DType::boolean ? 1 : 5));
-    return {g_.constant(value, dtype(x)).value(), std::max(std::fabs(value), 1.0), 0};
-  }
-
-  /// Applies an op; nothing happens when it does not type-check or would grow too large.
-  std::optional<Known> apply(const std::string& op, const std::vector<Value>& inputs,
-                             std::vector<NamedAttribute> attributes, double bound, double error) {
-    Result<Value> made = g_.apply(op, inputs, std::move(attributes));
-    if (!made.ok()) return std::nullopt;
-    const DType d = g_.type(*made).dtype;
-    if (size_of(g_.type(*made).shape) > kElements) return std::nullopt;
-    if (is_float(d) && !(bound <= kLargest)) return std::nullopt;
-    if (!is_float(d)) error = 0;
-    return keep({*made, bound, error});
-  }
-  /// The same, with one rounding of the result.
-  std::optional<Known> rounded(const std::string& op, const std::vector<Value>& inputs,
-                               std::vector<NamedAttribute> attributes, double bound, double error) {
-    const double one = unit(g_.type(inputs.back()).dtype);
-    return apply(op, inputs, std::move(attributes), bound, error + 4 * one * std::max(bound, 1e-3));
-  }
-
-  Known number(double value, const Known& like) {
-    return {g_.constant(value, dtype(like)).value(), std::fabs(value), 0};
-  }
-
-  /// |x| + least, away from zero.
-  std::optional<Known> away(const Known& x, double least) {
-    std::optional<Known> magnitude = apply("abs", {x.v}, {}, x.bound, x.error);
-    if (!magnitude) return std::nullopt;
-    return rounded("add", {magnitude->v, number(least, x).v}, {}, x.bound + least, x.error);
   }
 
   // ---- steps
@@ -279,10 +107,12 @@ class Maker {
     else if (op == "mul") rounded(op, {a.v, b.v}, {}, a.bound * b.bound, mixed);
     else if (op == "min" || op == "max")
       apply(op, {a.v, b.v}, {}, std::max(a.bound, b.bound), std::max(a.error, b.error));
-    else if (op == "clamp")
-      apply(op, {a.v, b.v, partner(a).v}, {}, std::max({a.bound, b.bound, 20.0}),
-            known_.back().error + a.error + b.error);
-    else if (!is_real(a)) apply(op == "div" ? "div" : "floor_div", {a.v, b.v}, {}, std::max(a.bound, 1.0), 0);
+    else if (op == "clamp") {
+      const Known top = partner(a);
+      apply(op, {a.v, b.v, top.v}, {}, std::max({a.bound, b.bound, top.bound}),
+            std::max({a.error, b.error, top.error}));
+    } else if (!is_real(a))
+      apply(op == "div" ? "div" : "floor_div", {a.v, b.v}, {}, std::max(a.bound, 1.0), 0);
     else if (auto away_from_zero = away(op == "div" || op == "atan2" ? b : a, 0.5)) {
       if (op == "div")
         rounded(op, {a.v, away_from_zero->v}, {}, 2 * a.bound,
@@ -325,7 +155,8 @@ class Maker {
     const Known c = pick([&](const Known& k) { return dtype(k) == DType::boolean; }, DType::boolean);
     if (random_.chance(0.2)) {
       static const std::vector<std::string> kLogic = {"and", "or", "xor", "eq", "ne"};
-      apply(one_of(kLogic), {c.v, partner(c).v}, {}, 1, 0);
+      const std::string& op = one_of(kLogic);
+      apply(op, {c.v, partner(c).v}, {}, 1, 0);
       return;
     }
     const Known a =
@@ -338,7 +169,7 @@ class Maker {
     Known x = random_.chance(0.5) ? pick_real() : pick_exact();
     const DType to = any_dtype();
     if (is_real(x) && !is_float(to) && !x.exact()) return;
-    if (!is_real(x) && is_float(to) && x.bound > 100) {
+    if (is_integer(dtype(x)) && is_float(to) && x.bound > 100) {
       const auto small = apply("mod", {x.v, number(7, x).v}, {}, 7, 0);
       if (!small) return;
       x = *small;
@@ -466,9 +297,10 @@ class Maker {
         return;
       }
       case 1: apply("embedding", {x.v, pick_integer().v}, {}, x.bound, x.error); return;
-      default:
-        apply("index_select", {x.v, new_input(one_of(kIndex), {any_dim()}).v}, {{"axis", axis}}, x.bound,
-              x.error);
+      default: {
+        const DType index = one_of(kIndex);
+        apply("index_select", {x.v, new_input(index, {any_dim()}).v}, {{"axis", axis}}, x.bound, x.error);
+      }
     }
   }
 
@@ -615,12 +447,7 @@ class Maker {
     out_.graph = std::move(g_);
   }
 
-  Random random_;
-  Graph g_;
-  std::vector<Dim> symbols_;
-  std::vector<Known> known_;
   std::set<std::int32_t> updated_;
-  int inputs_ = 0;
   RandomGraph out_;
 };
 

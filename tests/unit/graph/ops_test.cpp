@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "tests/support/graph_data.h"
@@ -237,6 +239,13 @@ TEST(OpTable, scatter_adds_in_the_accumulator) {
            "reduce=add)\n",
            4},
           d);
+}
+
+TEST(OpTable, the_documentation_holds_the_table) {
+  std::ifstream file(LOOPWRIGHT_SOURCE_DIR "/docs/lw.md");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  EXPECT_NE(text.find(graph::coverage()), std::string::npos) << "docs/lw.md should hold:\n"
+                                                             << graph::coverage();
 }
 
 TEST(OpTable, coverage_lists_every_op) {
