@@ -49,29 +49,29 @@ using Launch = std::variant<CpuLaunch, CudaLaunch>;
 
 /// What the CPU entry receives beside its range. Layout is part of the artifact format (kArtifactVersion).
 struct CpuCall {
-  void* const* buffers;                ///< in the order of Artifact::args
-  const std::int64_t* symbols;         ///< in the order of Artifact::symbols
-  void* scratch;                       ///< CpuLaunch::scratch_bytes of this worker
-  const void* const* callees;          ///< functions of kCpuCallees, in that order
+  void* const* buffers;         ///< in the order of Artifact::args
+  const std::int64_t* symbols;  ///< in the order of Artifact::symbols
+  void* scratch;                ///< CpuLaunch::scratch_bytes of this worker
+  const void* const* callees;   ///< functions of kCpuCallees, in that order
 };
 using CpuEntry = void (*)(const CpuCall*, std::int64_t begin, std::int64_t end);
 
 /// Functions that CPU code may call through CpuCall::callees: double(double), or double(double, double) for the last
 /// three. Append only. Everything else is emitted inline.
-inline constexpr std::array<const char*, 20> kCpuCallees = {"exp",  "exp2", "log",  "log2",  "log1p", "expm1", "sin",
-                                                            "cos",  "tan",  "asin", "acos",  "atan",  "sinh",  "cosh",
-                                                            "tanh", "erf",  "cbrt", "pow",   "atan2", "fmod"};
+inline constexpr std::array<const char*, 20> kCpuCallees = {
+    "exp",  "exp2", "log",  "log2", "log1p", "expm1", "sin",  "cos", "tan",   "asin",
+    "acos", "atan", "sinh", "cosh", "tanh",  "erf",   "cbrt", "pow", "atan2", "fmod"};
 
 inline constexpr std::int32_t kArtifactVersion = 1;
 
 /// Position-independent machine code with its launches. Immutable once made; safe to share between threads.
 struct Artifact {
-  std::string target;                 ///< Target::text of what it was compiled for; the device must satisfy it
-  std::vector<std::string> symbols;   ///< order of symbol values
-  std::vector<ArtifactArg> args;      ///< order of buffer addresses
-  Guard guard;                        ///< what the code assumes
+  std::string target;                ///< Target::text of what it was compiled for; the device must satisfy it
+  std::vector<std::string> symbols;  ///< order of symbol values
+  std::vector<ArtifactArg> args;     ///< order of buffer addresses
+  Guard guard;                       ///< what the code assumes
   std::vector<Launch> launches;
-  std::vector<std::uint8_t> image;    ///< CPU: flat code and constants, entry by offset; CUDA: cubin
+  std::vector<std::uint8_t> image;  ///< CPU: flat code and constants, entry by offset; CUDA: cubin
   bool operator==(const Artifact&) const = default;
 
   /// Everything but `image` as JSON text with a version, and back. bad_artifact when malformed or of another version.

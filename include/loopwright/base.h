@@ -157,7 +157,7 @@ class Bug : public std::logic_error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}       // NOLINT: implicit on purpose
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit on purpose
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit on purpose
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -176,7 +176,8 @@ class [[nodiscard]] Result {
 
  private:
   T& get() {
-    if (!ok()) throw_bug(__FILE__, __LINE__, "!ok()", "value() of a failure: " + std::get<1>(state_).message());
+    if (!ok())
+      throw_bug(__FILE__, __LINE__, "!ok()", "value() of a failure: " + std::get<1>(state_).message());
     return std::get<0>(state_);
   }
   std::variant<T, Error> state_;
@@ -189,8 +190,8 @@ using Status = Result<Unit>;
 }  // namespace loopwright
 
 /// Throws loopwright::Bug when `condition` holds.
-#define LW_BUG_IF(condition, detail) \
-  do {                               \
+#define LW_BUG_IF(condition, detail)                                                  \
+  do {                                                                                \
     if (condition) ::loopwright::throw_bug(__FILE__, __LINE__, #condition, (detail)); \
   } while (false)
 
@@ -198,12 +199,12 @@ using Status = Result<Unit>;
 #define LW_CONCAT(a, b) LW_CONCAT_(a, b)
 /// `LW_TRY(auto x, f());` binds the value, or returns the error from the enclosing function.
 #define LW_TRY(declaration, expression) LW_TRY_(LW_CONCAT(lw_result_, __LINE__), declaration, expression)
-#define LW_TRY_(result, declaration, expression)   \
-  auto result = (expression);                      \
-  if (!result.ok()) return result.error();         \
+#define LW_TRY_(result, declaration, expression) \
+  auto result = (expression);                    \
+  if (!result.ok()) return result.error();       \
   declaration = std::move(result).value()
 /// Returns the error of a Status from the enclosing function.
-#define LW_CHECK(expression)                                  \
-  do {                                                        \
+#define LW_CHECK(expression)                                                      \
+  do {                                                                            \
     if (auto lw_status = (expression); !lw_status.ok()) return lw_status.error(); \
   } while (false)

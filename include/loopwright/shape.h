@@ -27,10 +27,10 @@ using Bindings = std::map<std::string, std::int64_t, std::less<>>;
 /// `evaluate` and `bounds` report as size_overflow; it never wraps.
 class Dim {
  public:
-  Dim() = default;                                 ///< zero
-  Dim(std::int64_t value);                         // NOLINT: implicit on purpose
-  Dim(int value) : Dim(std::int64_t{value}) {}     // NOLINT: implicit on purpose
-  Dim(const Symbol& symbol);                       // NOLINT: implicit on purpose
+  Dim() = default;                              ///< zero
+  Dim(std::int64_t value);                      // NOLINT: implicit on purpose
+  Dim(int value) : Dim(std::int64_t{value}) {}  // NOLINT: implicit on purpose
+  Dim(const Symbol& symbol);                    // NOLINT: implicit on purpose
   static Dim symbol(std::string name);
 
   bool is_constant() const;

@@ -10,7 +10,8 @@ namespace {
 using Json = nlohmann::json;
 
 Error bad_artifact(std::string found) {
-  return Error{ErrorCode::bad_artifact, "cannot read an artifact header", std::move(found), "", "an artifact written by this version, or a rebuild from its trace"};
+  return Error{ErrorCode::bad_artifact, "cannot read an artifact header", std::move(found), "",
+               "an artifact written by this version, or a rebuild from its trace"};
 }
 
 /// Thrown inside this file only: a header whose JSON is sound and whose content is not.
@@ -27,7 +28,9 @@ Json sizes_json(const auto& sizes) {
 SizeExpr size_from(const Json& j, std::size_t symbol_count) {
   auto size = SizeExpr::parse(j.get<std::string>());
   if (!size.ok()) throw Malformed{size.error().message()};
-  if (size->symbol_count() > static_cast<int>(symbol_count)) throw Malformed{"size `" + size->text() + "` names a symbol beyond the " + std::to_string(symbol_count) + " there are"};
+  if (size->symbol_count() > static_cast<int>(symbol_count))
+    throw Malformed{"size `" + size->text() + "` names a symbol beyond the " + std::to_string(symbol_count) +
+                    " there are"};
   return *size;
 }
 
@@ -38,7 +41,11 @@ std::vector<SizeExpr> sizes_from(const Json& j, std::size_t symbol_count) {
 }
 
 Json arg_json(const ArtifactArg& a) {
-  return {{"name", a.name}, {"dtype", name(a.dtype)}, {"role", name(a.role)}, {"shape", sizes_json(a.shape)}, {"strides", sizes_json(a.strides)}};
+  return {{"name", a.name},
+          {"dtype", name(a.dtype)},
+          {"role", name(a.role)},
+          {"shape", sizes_json(a.shape)},
+          {"strides", sizes_json(a.strides)}};
 }
 
 ArtifactArg arg_from(const Json& j, std::size_t symbol_count) {
@@ -51,17 +58,24 @@ ArtifactArg arg_from(const Json& j, std::size_t symbol_count) {
   a.role = *role;
   a.shape = sizes_from(j.at("shape"), symbol_count);
   a.strides = sizes_from(j.at("strides"), symbol_count);
-  if (a.shape.size() != a.strides.size()) throw Malformed{"argument `" + a.name + "` has unequal numbers of dimensions and strides"};
+  if (a.shape.size() != a.strides.size())
+    throw Malformed{"argument `" + a.name + "` has unequal numbers of dimensions and strides"};
   return a;
 }
 
 Json launch_json(const Launch& launch) {
   if (const auto* cpu = std::get_if<CpuLaunch>(&launch))
-    return {{"kind", "cpu"}, {"entry_offset", cpu->entry_offset}, {"extent", cpu->extent.text()}, {"scratch_bytes", cpu->scratch_bytes.text()}};
+    return {{"kind", "cpu"},
+            {"entry_offset", cpu->entry_offset},
+            {"extent", cpu->extent.text()},
+            {"scratch_bytes", cpu->scratch_bytes.text()}};
   const auto& cuda = std::get<CudaLaunch>(launch);
-  return {{"kind", "cuda"},        {"entry", cuda.entry},
-          {"grid", sizes_json(cuda.grid)}, {"block", cuda.block},
-          {"cluster", cuda.cluster}, {"shared_bytes", cuda.shared_bytes.text()},
+  return {{"kind", "cuda"},
+          {"entry", cuda.entry},
+          {"grid", sizes_json(cuda.grid)},
+          {"block", cuda.block},
+          {"cluster", cuda.cluster},
+          {"shared_bytes", cuda.shared_bytes.text()},
           {"programmatic_dependent", cuda.programmatic_dependent}};
 }
 
@@ -99,7 +113,8 @@ Artifact artifact_from(const Json& j, std::vector<std::uint8_t> image) {
   for (const Launch& launch : out.launches) {
     const auto* cpu = std::get_if<CpuLaunch>(&launch);
     if (cpu && cpu->entry_offset >= image.size())
-      throw Malformed{"entry offset " + std::to_string(cpu->entry_offset) + " is outside the image of " + std::to_string(image.size()) + " bytes"};
+      throw Malformed{"entry offset " + std::to_string(cpu->entry_offset) + " is outside the image of " +
+                      std::to_string(image.size()) + " bytes"};
   }
   out.image = std::move(image);
   return out;
@@ -127,7 +142,9 @@ std::string Artifact::header_text() const {
   Json arg_list = Json::array(), launch_list = Json::array();
   for (const ArtifactArg& arg : args) arg_list.push_back(arg_json(arg));
   for (const Launch& launch : launches) launch_list.push_back(launch_json(launch));
-  const Json header = {{"version", kArtifactVersion}, {"target", target}, {"symbols", symbols}, {"args", arg_list}, {"guard", guard.text()}, {"launches", launch_list}};
+  const Json header = {{"version", kArtifactVersion}, {"target", target},
+                       {"symbols", symbols},          {"args", arg_list},
+                       {"guard", guard.text()},       {"launches", launch_list}};
   // Text that is not UTF-8 is replaced: a header must be writable whatever a name holds.
   return header.dump(1, ' ', false, Json::error_handler_t::replace);
 }
@@ -138,7 +155,8 @@ Result<Artifact> Artifact::from_parts(std::string_view header_text, std::vector<
   try {
     const auto version = header.at("version").get<std::int64_t>();
     if (version != kArtifactVersion)
-      return bad_artifact("it has version " + std::to_string(version) + ", this library reads version " + std::to_string(kArtifactVersion));
+      return bad_artifact("it has version " + std::to_string(version) + ", this library reads version " +
+                          std::to_string(kArtifactVersion));
     return artifact_from(header, std::move(image));
   } catch (const Malformed& m) {
     return bad_artifact(m.found);

@@ -84,11 +84,13 @@ bool is_compare(BinaryOp op) { return op >= BinaryOp::eq && op <= BinaryOp::ge; 
 
 std::optional<DType> result_dtype(UnaryOp op, DType a) {
   switch (op) {
-    case UnaryOp::neg: case UnaryOp::abs: case UnaryOp::sign:
-      return a == DType::boolean ? std::nullopt : std::optional(a);
+    case UnaryOp::neg:
+    case UnaryOp::abs:
+    case UnaryOp::sign: return a == DType::boolean ? std::nullopt : std::optional(a);
     case UnaryOp::logical_not: return a == DType::boolean ? std::optional(a) : std::nullopt;
     case UnaryOp::bit_not: return is_integer(a) ? std::optional(a) : std::nullopt;
-    case UnaryOp::is_nan: case UnaryOp::is_inf: return is_float(a) ? std::optional(DType::boolean) : std::nullopt;
+    case UnaryOp::is_nan:
+    case UnaryOp::is_inf: return is_float(a) ? std::optional(DType::boolean) : std::nullopt;
     default: return is_float(a) ? std::optional(a) : std::nullopt;
   }
 }
@@ -97,10 +99,14 @@ std::optional<DType> result_dtype(BinaryOp op, DType a, DType b) {
   if (a != b) return std::nullopt;
   if (is_compare(op)) return DType::boolean;
   switch (op) {
-    case BinaryOp::min: case BinaryOp::max: return a;
+    case BinaryOp::min:
+    case BinaryOp::max: return a;
     case BinaryOp::atan2: return is_float(a) ? std::optional(a) : std::nullopt;
-    case BinaryOp::and_: case BinaryOp::or_: case BinaryOp::xor_: return is_float(a) ? std::nullopt : std::optional(a);
-    case BinaryOp::shl: case BinaryOp::shr: return is_integer(a) ? std::optional(a) : std::nullopt;
+    case BinaryOp::and_:
+    case BinaryOp::or_:
+    case BinaryOp::xor_: return is_float(a) ? std::nullopt : std::optional(a);
+    case BinaryOp::shl:
+    case BinaryOp::shr: return is_integer(a) ? std::optional(a) : std::nullopt;
     default: return a == DType::boolean ? std::nullopt : std::optional(a);
   }
 }
@@ -133,7 +139,8 @@ double round_to(DType dtype, double value) {
 
 std::uint16_t to_bf16_bits(double value) {
   if (std::isnan(value)) return 0x7fc0;
-  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(round_to(DType::bf16, value))) >> 16);
+  return static_cast<std::uint16_t>(
+      std::bit_cast<std::uint32_t>(static_cast<float>(round_to(DType::bf16, value))) >> 16);
 }
 
 double from_bf16_bits(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
@@ -239,7 +246,10 @@ double apply_double(UnaryOp op, double a) {
     case UnaryOp::ceil: return std::ceil(a);
     case UnaryOp::round: return std::nearbyint(a);
     case UnaryOp::trunc: return std::trunc(a);
-    case UnaryOp::logical_not: case UnaryOp::bit_not: case UnaryOp::is_nan: case UnaryOp::is_inf: break;
+    case UnaryOp::logical_not:
+    case UnaryOp::bit_not:
+    case UnaryOp::is_nan:
+    case UnaryOp::is_inf: break;
   }
   throw_bug(__FILE__, __LINE__, "float operation", std::string(name(op)));
 }

@@ -21,7 +21,8 @@ std::size_t byte_offset(const Array& a, const std::vector<std::int64_t>& index) 
   LW_BUG_IF(index.size() != a.shape.size(), "an index of rank " + std::to_string(index.size()));
   std::int64_t offset = 0;
   for (std::size_t d = 0; d < index.size(); ++d) {
-    LW_BUG_IF(index[d] < 0 || index[d] >= a.shape[d], "index " + std::to_string(index[d]) + " of " + std::to_string(a.shape[d]));
+    LW_BUG_IF(index[d] < 0 || index[d] >= a.shape[d],
+              "index " + std::to_string(index[d]) + " of " + std::to_string(a.shape[d]));
     offset += index[d] * a.strides[d];
   }
   return static_cast<std::size_t>(offset) * static_cast<std::size_t>(size_bytes(a.dtype));
@@ -44,7 +45,8 @@ std::int64_t load_integer(DType dtype, const std::uint8_t* bytes) {
 void store_integer(DType dtype, std::uint8_t* bytes, std::int64_t value) {
   switch (dtype) {
     case DType::boolean: *bytes = value != 0; return;
-    case DType::i8: case DType::u8: *bytes = static_cast<std::uint8_t>(value); return;
+    case DType::i8:
+    case DType::u8: *bytes = static_cast<std::uint8_t>(value); return;
     case DType::i16: write_bytes(bytes, static_cast<std::int16_t>(value)); return;
     case DType::i32: write_bytes(bytes, static_cast<std::int32_t>(value)); return;
     case DType::i64: write_bytes(bytes, value); return;
@@ -78,7 +80,8 @@ Array Array::dense(DType dtype, std::vector<std::int64_t> shape) {
   out.shape = std::move(shape);
   out.strides.assign(out.shape.size(), 1);
   for (std::size_t d = out.shape.size(); d-- > 1;) out.strides[d - 1] = out.strides[d] * out.shape[d];
-  out.data.assign(static_cast<std::size_t>(out.element_count()) * static_cast<std::size_t>(size_bytes(dtype)), 0);
+  out.data.assign(static_cast<std::size_t>(out.element_count()) * static_cast<std::size_t>(size_bytes(dtype)),
+                  0);
   return out;
 }
 
@@ -88,9 +91,17 @@ std::int64_t Array::element_count() const {
   return count;
 }
 
-double Array::get(const std::vector<std::int64_t>& index) const { return load_element(dtype, data.data() + byte_offset(*this, index)); }
-void Array::set(const std::vector<std::int64_t>& index, double value) { store_element(dtype, data.data() + byte_offset(*this, index), value); }
-std::int64_t Array::get_int(const std::vector<std::int64_t>& index) const { return load_integer(dtype, data.data() + byte_offset(*this, index)); }
-void Array::set_int(const std::vector<std::int64_t>& index, std::int64_t value) { store_integer(dtype, data.data() + byte_offset(*this, index), value); }
+double Array::get(const std::vector<std::int64_t>& index) const {
+  return load_element(dtype, data.data() + byte_offset(*this, index));
+}
+void Array::set(const std::vector<std::int64_t>& index, double value) {
+  store_element(dtype, data.data() + byte_offset(*this, index), value);
+}
+std::int64_t Array::get_int(const std::vector<std::int64_t>& index) const {
+  return load_integer(dtype, data.data() + byte_offset(*this, index));
+}
+void Array::set_int(const std::vector<std::int64_t>& index, std::int64_t value) {
+  store_integer(dtype, data.data() + byte_offset(*this, index), value);
+}
 
 }  // namespace loopwright::ir

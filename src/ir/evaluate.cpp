@@ -76,7 +76,8 @@ class Choose final : public Evaluator {
 /// `and` and `or` of bools: the second side only when the first does not decide.
 class ShortCircuit final : public Evaluator {
  public:
-  ShortCircuit(Evaluate a, Evaluate b, bool decisive) : a_(std::move(a)), b_(std::move(b)), decisive_(decisive) {}
+  ShortCircuit(Evaluate a, Evaluate b, bool decisive)
+      : a_(std::move(a)), b_(std::move(b)), decisive_(decisive) {}
   Value run(Frame& frame) const override {
     const Value a = a_->run(frame);
     return (a.i != 0) == decisive_ ? a : b_->run(frame);
@@ -117,10 +118,14 @@ float single(Value v) { return static_cast<float>(v.f); }
 /// The common float operations in f32, where a double rounds to the same as the float operation.
 Evaluate build_f32(BinaryOp op, Evaluate& a, Evaluate& b) {
   switch (op) {
-    case BinaryOp::add: return apply(std::move(a), std::move(b), [](Value x, Value y) { return real(single(x) + single(y)); });
-    case BinaryOp::sub: return apply(std::move(a), std::move(b), [](Value x, Value y) { return real(single(x) - single(y)); });
-    case BinaryOp::mul: return apply(std::move(a), std::move(b), [](Value x, Value y) { return real(single(x) * single(y)); });
-    case BinaryOp::div: return apply(std::move(a), std::move(b), [](Value x, Value y) { return real(single(x) / single(y)); });
+    case BinaryOp::add:
+      return apply(std::move(a), std::move(b), [](Value x, Value y) { return real(single(x) + single(y)); });
+    case BinaryOp::sub:
+      return apply(std::move(a), std::move(b), [](Value x, Value y) { return real(single(x) - single(y)); });
+    case BinaryOp::mul:
+      return apply(std::move(a), std::move(b), [](Value x, Value y) { return real(single(x) * single(y)); });
+    case BinaryOp::div:
+      return apply(std::move(a), std::move(b), [](Value x, Value y) { return real(single(x) / single(y)); });
     default: return nullptr;
   }
 }
@@ -129,15 +134,21 @@ Evaluate build_f32(BinaryOp op, Evaluate& a, Evaluate& b) {
 Evaluate build_i64(BinaryOp op, Evaluate& a, Evaluate& b) {
   using U = std::uint64_t;
   const auto wrapping = [&](auto f) {
-    return apply(std::move(a), std::move(b), [f](Value x, Value y) { return integer(static_cast<std::int64_t>(f(static_cast<U>(x.i), static_cast<U>(y.i)))); });
+    return apply(std::move(a), std::move(b), [f](Value x, Value y) {
+      return integer(static_cast<std::int64_t>(f(static_cast<U>(x.i), static_cast<U>(y.i))));
+    });
   };
   switch (op) {
     case BinaryOp::add: return wrapping([](U x, U y) { return x + y; });
     case BinaryOp::sub: return wrapping([](U x, U y) { return x - y; });
     case BinaryOp::mul: return wrapping([](U x, U y) { return x * y; });
-    case BinaryOp::lt: return apply(std::move(a), std::move(b), [](Value x, Value y) { return integer(x.i < y.i); });
-    case BinaryOp::floor_div: return apply(std::move(a), std::move(b), [](Value x, Value y) { return integer(floor_div_int(x.i, y.i)); });
-    case BinaryOp::mod: return apply(std::move(a), std::move(b), [](Value x, Value y) { return integer(mod_int(x.i, y.i)); });
+    case BinaryOp::lt:
+      return apply(std::move(a), std::move(b), [](Value x, Value y) { return integer(x.i < y.i); });
+    case BinaryOp::floor_div:
+      return apply(std::move(a), std::move(b),
+                   [](Value x, Value y) { return integer(floor_div_int(x.i, y.i)); });
+    case BinaryOp::mod:
+      return apply(std::move(a), std::move(b), [](Value x, Value y) { return integer(mod_int(x.i, y.i)); });
     default: return nullptr;
   }
 }
@@ -155,7 +166,8 @@ const ParallelLoop* Frame::other_iteration(std::uint64_t time) const {
 }
 
 void Frame::check_read(const Storage& s, Touch& t, std::int64_t offset) const {
-  if (const ParallelLoop* loop = other_iteration(t.written)) fail_race(s, offset, *loop, "was written by another iteration and is read");
+  if (const ParallelLoop* loop = other_iteration(t.written))
+    fail_race(s, offset, *loop, "was written by another iteration and is read");
   const ParallelLoop* loop = other_iteration(t.read);
   if (!loop) return;
   bool running = false;
@@ -164,10 +176,13 @@ void Frame::check_read(const Storage& s, Touch& t, std::int64_t offset) const {
 }
 
 void Frame::check_write(const Storage& s, const Touch& t, std::int64_t offset) const {
-  if (const ParallelLoop* loop = other_iteration(t.written)) fail_race(s, offset, *loop, "was written by another iteration and is written");
-  if (const ParallelLoop* loop = other_iteration(t.read)) fail_race(s, offset, *loop, "was read by another iteration and is written");
+  if (const ParallelLoop* loop = other_iteration(t.written))
+    fail_race(s, offset, *loop, "was written by another iteration and is written");
+  if (const ParallelLoop* loop = other_iteration(t.read))
+    fail_race(s, offset, *loop, "was read by another iteration and is written");
   for (const ParallelLoop& loop : loops)
-    if (loop.begin == t.shared_since) fail_race(s, offset, loop, "was read by other iterations and is written");
+    if (loop.begin == t.shared_since)
+      fail_race(s, offset, loop, "was read by other iterations and is written");
 }
 
 namespace {
@@ -176,8 +191,10 @@ std::string element_text(const Storage& s, std::int64_t offset) {
 }
 }  // namespace
 
-void Frame::fail_race(const Storage& s, std::int64_t offset, const ParallelLoop& loop, const char* what) const {
-  throw Fault{ErrorCode::nondeterministic, element_text(s, offset) + " " + what + " by this one, in loop `" + loop.var->hint + "` whose iterations have no order"};
+void Frame::fail_race(const Storage& s, std::int64_t offset, const ParallelLoop& loop,
+                      const char* what) const {
+  throw Fault{ErrorCode::nondeterministic, element_text(s, offset) + " " + what + " by this one, in loop `" +
+                                               loop.var->hint + "` whose iterations have no order"};
 }
 
 void Frame::fail_uninitialised(const Storage& s, std::int64_t offset) {
@@ -185,7 +202,9 @@ void Frame::fail_uninitialised(const Storage& s, std::int64_t offset) {
 }
 
 void Locator::fail(const Storage& s, std::size_t dimension, std::int64_t index) {
-  throw Fault{ErrorCode::out_of_bounds, "index " + std::to_string(index) + " of dimension " + std::to_string(dimension) + " of `" + s.buffer->name + "` is outside 0.." + std::to_string(s.shape[dimension])};
+  throw Fault{ErrorCode::out_of_bounds, "index " + std::to_string(index) + " of dimension " +
+                                            std::to_string(dimension) + " of `" + s.buffer->name +
+                                            "` is outside 0.." + std::to_string(s.shape[dimension])};
 }
 
 // ---------------------------------------------------------------- elements
@@ -203,30 +222,39 @@ void store_value(DType dtype, std::uint8_t* data, std::int64_t offset, Value val
 
 // ---------------------------------------------------------------- building
 
-int EvaluatorBuilder::slot_of(const Var& v) { return slots_.try_emplace(v, static_cast<int>(slots_.size())).first->second; }
-int EvaluatorBuilder::storage_of(const Buffer& b) { return storages_.try_emplace(b, static_cast<int>(storages_.size())).first->second; }
+int EvaluatorBuilder::slot_of(const Var& v) {
+  return slots_.try_emplace(v, static_cast<int>(slots_.size())).first->second;
+}
+int EvaluatorBuilder::storage_of(const Buffer& b) {
+  return storages_.try_emplace(b, static_cast<int>(storages_.size())).first->second;
+}
 
 Evaluate EvaluatorBuilder::build(const Expr& e) {
-  return std::visit(on{[&](const IntImm& x) -> Evaluate { return std::make_unique<Constant>(integer(x.value)); },
-                       [&](const FloatImm& x) -> Evaluate { return std::make_unique<Constant>(real(x.value)); },
-                       [&](const VarRef& x) -> Evaluate {
-                         const auto it = slots_.find(x.var);
-                         LW_BUG_IF(it == slots_.end(), "variable " + x.var.hint + " is not bound");
-                         return std::make_unique<Slot>(it->second);
-                       },
-                       [&](const Unary& x) { return build_unary(x, x.a->dtype); },
-                       [&](const Binary& x) { return build_binary(x); },
-                       [&](const Select& x) -> Evaluate { return std::make_unique<Choose>(build(x.condition), build(x.a), build(x.b)); },
-                       [&](const Cast& x) { return build_cast(x, e->dtype); },
-                       [&](const Load& x) { return build_load(x); }},
-                    e->v);
+  return std::visit(
+      on{[&](const IntImm& x) -> Evaluate { return std::make_unique<Constant>(integer(x.value)); },
+         [&](const FloatImm& x) -> Evaluate { return std::make_unique<Constant>(real(x.value)); },
+         [&](const VarRef& x) -> Evaluate {
+           const auto it = slots_.find(x.var);
+           LW_BUG_IF(it == slots_.end(), "variable " + x.var.hint + " is not bound");
+           return std::make_unique<Slot>(it->second);
+         },
+         [&](const Unary& x) { return build_unary(x, x.a->dtype); },
+         [&](const Binary& x) { return build_binary(x); },
+         [&](const Select& x) -> Evaluate {
+           return std::make_unique<Choose>(build(x.condition), build(x.a), build(x.b));
+         },
+         [&](const Cast& x) { return build_cast(x, e->dtype); },
+         [&](const Load& x) { return build_load(x); }},
+      e->v);
 }
 
 Evaluate EvaluatorBuilder::build_unary(const Unary& x, DType from) {
   Evaluate a = build(x.a);
   const UnaryOp op = x.op;
-  if (!is_float(from)) return apply(std::move(a), [op, from](Value v) { return integer(apply_int(op, from, v.i)); });
-  if (op == UnaryOp::is_nan || op == UnaryOp::is_inf) return apply(std::move(a), [op](Value v) { return integer(test_float(op, v.f)); });
+  if (!is_float(from))
+    return apply(std::move(a), [op, from](Value v) { return integer(apply_int(op, from, v.i)); });
+  if (op == UnaryOp::is_nan || op == UnaryOp::is_inf)
+    return apply(std::move(a), [op](Value v) { return integer(test_float(op, v.f)); });
   return apply(std::move(a), [op, from](Value v) { return real(apply_float(op, from, v.f)); });
 }
 
@@ -236,10 +264,16 @@ Evaluate EvaluatorBuilder::build_binary(const Binary& x) {
   Evaluate a = build(x.a), b = build(x.b);
   if (t == DType::boolean && (op == BinaryOp::and_ || op == BinaryOp::or_))
     return std::make_unique<ShortCircuit>(std::move(a), std::move(b), op == BinaryOp::or_);
-  if (Evaluate fast = t == DType::f32 ? build_f32(op, a, b) : t == DType::i64 ? build_i64(op, a, b) : nullptr) return fast;
-  if (!is_float(t)) return apply(std::move(a), std::move(b), [op, t](Value v, Value w) { return integer(apply_int(op, t, v.i, w.i)); });
-  if (is_compare(op)) return apply(std::move(a), std::move(b), [op](Value v, Value w) { return integer(compare_float(op, v.f, w.f)); });
-  return apply(std::move(a), std::move(b), [op, t](Value v, Value w) { return real(apply_float(op, t, v.f, w.f)); });
+  if (Evaluate fast = t == DType::f32 ? build_f32(op, a, b) : t == DType::i64 ? build_i64(op, a, b) : nullptr)
+    return fast;
+  if (!is_float(t))
+    return apply(std::move(a), std::move(b),
+                 [op, t](Value v, Value w) { return integer(apply_int(op, t, v.i, w.i)); });
+  if (is_compare(op))
+    return apply(std::move(a), std::move(b),
+                 [op](Value v, Value w) { return integer(compare_float(op, v.f, w.f)); });
+  return apply(std::move(a), std::move(b),
+               [op, t](Value v, Value w) { return real(apply_float(op, t, v.f, w.f)); });
 }
 
 Evaluate EvaluatorBuilder::build_cast(const Cast& x, DType to) {

@@ -33,7 +33,8 @@ struct ParallelLoop {
 struct Touch {
   std::uint64_t written = 0;
   std::uint64_t read = 0;
-  std::uint64_t shared_since = 0;  ///< begin of the outermost running loop whose different iterations have read it
+  std::uint64_t shared_since =
+      0;  ///< begin of the outermost running loop whose different iterations have read it
 };
 
 /// The elements of one buffer while it exists.
@@ -41,15 +42,15 @@ struct Storage {
   const BufferInfo* buffer = nullptr;
   std::uint8_t* data = nullptr;
   std::vector<std::int64_t> shape, strides;
-  std::vector<Touch> touches;        ///< by element offset
-  std::vector<std::uint8_t> owned;   ///< of an Alloc
+  std::vector<Touch> touches;       ///< by element offset
+  std::vector<std::uint8_t> owned;  ///< of an Alloc
 };
 
 struct Frame {
   std::vector<Value> slots;
   std::vector<Storage> storages;
-  std::vector<ParallelLoop> loops;   ///< running loops with unordered iterations, outermost first
-  std::uint64_t now = 2;             ///< 1 is when the inputs were written
+  std::vector<ParallelLoop> loops;  ///< running loops with unordered iterations, outermost first
+  std::uint64_t now = 2;            ///< 1 is when the inputs were written
   InterpretOptions options;
 
   void note_read(Storage& s, std::int64_t offset) {
@@ -69,7 +70,8 @@ struct Frame {
   void check_write(const Storage& s, const Touch& t, std::int64_t offset) const;
   /// The outermost running loop of which another iteration was current at `time`.
   const ParallelLoop* other_iteration(std::uint64_t time) const;
-  [[noreturn]] void fail_race(const Storage& s, std::int64_t offset, const ParallelLoop& loop, const char* what) const;
+  [[noreturn]] void fail_race(const Storage& s, std::int64_t offset, const ParallelLoop& loop,
+                              const char* what) const;
   [[noreturn]] static void fail_uninitialised(const Storage& s, std::int64_t offset);
 };
 

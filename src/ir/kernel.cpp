@@ -10,7 +10,8 @@ Expr symbol_var(const std::string& name, const std::vector<SymbolParam>& symbols
 }
 
 /// |coefficient| * product of the symbols.
-Expr term_expr(const std::vector<std::string>& names, std::int64_t magnitude, const std::vector<SymbolParam>& symbols) {
+Expr term_expr(const std::vector<std::string>& names, std::int64_t magnitude,
+               const std::vector<SymbolParam>& symbols) {
   if (names.empty()) return int_imm(magnitude);
   Expr product = symbol_var(names[0], symbols);
   for (std::size_t i = 1; i < names.size(); ++i) product = product * symbol_var(names[i], symbols);
@@ -95,7 +96,8 @@ std::optional<SizeExpr> to_size_expr(const Expr& e, const std::vector<SymbolPara
   if (!op) return std::nullopt;
   const auto left = to_size_expr(b->a, symbols);
   const auto right = to_size_expr(b->b, symbols);
-  if (!left || !right || std::max(left->depth(), right->depth() + 1) > SizeExpr::kMaxDepth) return std::nullopt;
+  if (!left || !right || std::max(left->depth(), right->depth() + 1) > SizeExpr::kMaxDepth)
+    return std::nullopt;
   return SizeExpr::apply(*op, *left, *right);
 }
 

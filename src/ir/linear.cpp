@@ -37,11 +37,19 @@ int rank(const Expr& e) {
 
 struct Order {
   int operator()(const IntImm& a, const IntImm& b) const { return order(a.value, b.value); }
-  int operator()(const FloatImm& a, const FloatImm& b) const { return order(std::bit_cast<std::uint64_t>(a.value), std::bit_cast<std::uint64_t>(b.value)); }
+  int operator()(const FloatImm& a, const FloatImm& b) const {
+    return order(std::bit_cast<std::uint64_t>(a.value), std::bit_cast<std::uint64_t>(b.value));
+  }
   int operator()(const VarRef& a, const VarRef& b) const { return order(a.var.id, b.var.id); }
-  int operator()(const Unary& a, const Unary& b) const { return a.op != b.op ? order(a.op, b.op) : compare(a.a, b.a); }
-  int operator()(const Binary& a, const Binary& b) const { return a.op != b.op ? order(a.op, b.op) : compare_all({a.a, a.b}, {b.a, b.b}); }
-  int operator()(const Select& a, const Select& b) const { return compare_all({a.condition, a.a, a.b}, {b.condition, b.a, b.b}); }
+  int operator()(const Unary& a, const Unary& b) const {
+    return a.op != b.op ? order(a.op, b.op) : compare(a.a, b.a);
+  }
+  int operator()(const Binary& a, const Binary& b) const {
+    return a.op != b.op ? order(a.op, b.op) : compare_all({a.a, a.b}, {b.a, b.b});
+  }
+  int operator()(const Select& a, const Select& b) const {
+    return compare_all({a.condition, a.a, a.b}, {b.condition, b.a, b.b});
+  }
   int operator()(const Cast& a, const Cast& b) const { return compare(a.a, b.a); }
   int operator()(const Load& a, const Load& b) const {
     if (a.buffer == b.buffer) return compare_all(a.index, b.index);
@@ -57,7 +65,8 @@ int compare(const Expr& a, const Expr& b) {
   if (const int c = order(rank(a), rank(b)); c != 0) return c;
   if (const int c = order(a->v.index(), b->v.index()); c != 0) return c;
   if (const int c = order(a->dtype, b->dtype); c != 0) return c;
-  return std::visit([&b](const auto& x) { return Order{}(x, std::get<std::decay_t<decltype(x)>>(b->v)); }, a->v);
+  return std::visit([&b](const auto& x) { return Order{}(x, std::get<std::decay_t<decltype(x)>>(b->v)); },
+                    a->v);
 }
 
 bool MonomialLess::operator()(const Monomial& a, const Monomial& b) const {
@@ -89,7 +98,8 @@ Linear Linear::times(const Linear& other) const {
   for (const auto& [ma, ca] : terms_) {
     for (const auto& [mb, cb] : other.terms_) {
       Monomial m;
-      std::merge(ma.begin(), ma.end(), mb.begin(), mb.end(), std::back_inserter(m), [](const Expr& a, const Expr& b) { return compare(a, b) < 0; });
+      std::merge(ma.begin(), ma.end(), mb.begin(), mb.end(), std::back_inserter(m),
+                 [](const Expr& a, const Expr& b) { return compare(a, b) < 0; });
       out.add(m, wrapping_mul(ca, cb));
     }
   }
@@ -101,13 +111,16 @@ std::int64_t Linear::coefficient(const Monomial& m) const {
   return it == terms_.end() ? 0 : it->second;
 }
 
-bool Linear::is_atom() const { return terms_.size() == 1 && terms_.begin()->first.size() == 1 && terms_.begin()->second == 1; }
+bool Linear::is_atom() const {
+  return terms_.size() == 1 && terms_.begin()->first.size() == 1 && terms_.begin()->second == 1;
+}
 
 std::vector<Expr> Linear::factors() const {
   std::vector<Expr> out;
   for (const auto& [m, c] : terms_)
     for (const Expr& f : m)
-      if (std::none_of(out.begin(), out.end(), [&](const Expr& o) { return compare(o, f) == 0; })) out.push_back(f);
+      if (std::none_of(out.begin(), out.end(), [&](const Expr& o) { return compare(o, f) == 0; }))
+        out.push_back(f);
   return out;
 }
 
@@ -168,9 +181,12 @@ Expr Linear::expr() const {
 }
 
 bool Linear::operator==(const Linear& other) const {
-  return std::equal(terms_.begin(), terms_.end(), other.terms_.begin(), other.terms_.end(), [](const auto& a, const auto& b) {
-    return a.second == b.second && a.first.size() == b.first.size() && std::equal(a.first.begin(), a.first.end(), b.first.begin(), [](const Expr& x, const Expr& y) { return compare(x, y) == 0; });
-  });
+  return std::equal(terms_.begin(), terms_.end(), other.terms_.begin(), other.terms_.end(),
+                    [](const auto& a, const auto& b) {
+                      return a.second == b.second && a.first.size() == b.first.size() &&
+                             std::equal(a.first.begin(), a.first.end(), b.first.begin(),
+                                        [](const Expr& x, const Expr& y) { return compare(x, y) == 0; });
+                    });
 }
 
 }  // namespace loopwright::ir

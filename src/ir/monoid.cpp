@@ -10,8 +10,16 @@ struct MonoidRow {
   std::string_view name;
   int arity;
 };
-constexpr std::array<MonoidRow, 10> kMonoids = {{{"sum", 1}, {"product", 1}, {"min", 1}, {"max", 1}, {"any", 1}, {"all", 1},
-                                                 {"argmin", 2}, {"argmax", 2}, {"log_sum_exp", 2}, {"welford", 3}}};
+constexpr std::array<MonoidRow, 10> kMonoids = {{{"sum", 1},
+                                                 {"product", 1},
+                                                 {"min", 1},
+                                                 {"max", 1},
+                                                 {"any", 1},
+                                                 {"all", 1},
+                                                 {"argmin", 2},
+                                                 {"argmax", 2},
+                                                 {"log_sum_exp", 2},
+                                                 {"welford", 3}}};
 
 const MonoidRow& row_of(Monoid monoid) { return kMonoids.at(static_cast<std::size_t>(monoid)); }
 
@@ -52,7 +60,8 @@ std::vector<Expr> combine_log_sum_exp(const std::vector<Expr>& a, const std::vec
 std::vector<Expr> combine_welford(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   const DType t = a[1]->dtype;
   const Expr count = a[0] + b[0];
-  const Expr share = select(binary(BinaryOp::eq, count, zero(count->dtype)), zero(t), binary(BinaryOp::div, cast(b[0], t), cast(count, t)));
+  const Expr share = select(binary(BinaryOp::eq, count, zero(count->dtype)), zero(t),
+                            binary(BinaryOp::div, cast(b[0], t), cast(count, t)));
   const Expr delta = b[1] - a[1];
   return {count, a[1] + delta * share, a[2] + b[2] + delta * delta * (cast(a[0], t) * share)};
 }
@@ -70,10 +79,13 @@ std::optional<Monoid> parse_monoid(std::string_view text) {
 int arity(Monoid monoid) { return row_of(monoid).arity; }
 
 std::vector<Expr> identity(Monoid monoid, const std::vector<DType>& dtypes) {
-  LW_BUG_IF(static_cast<int>(dtypes.size()) != arity(monoid), "identity of " + std::string(name(monoid)) + " for " + std::to_string(dtypes.size()));
+  LW_BUG_IF(static_cast<int>(dtypes.size()) != arity(monoid),
+            "identity of " + std::string(name(monoid)) + " for " + std::to_string(dtypes.size()));
   switch (monoid) {
-    case Monoid::sum: case Monoid::any: return {zero(dtypes[0])};
-    case Monoid::product: case Monoid::all: return {constant(1, dtypes[0])};
+    case Monoid::sum:
+    case Monoid::any: return {zero(dtypes[0])};
+    case Monoid::product:
+    case Monoid::all: return {constant(1, dtypes[0])};
     case Monoid::min: return {highest(dtypes[0])};
     case Monoid::max: return {lowest(dtypes[0])};
     case Monoid::argmin: return {highest(dtypes[0]), highest(dtypes[1])};
@@ -104,8 +116,10 @@ std::vector<Expr> combine(Monoid monoid, const std::vector<Expr>& a, const std::
 
 bool is_exact(Monoid monoid, DType dtype) {
   switch (monoid) {
-    case Monoid::sum: case Monoid::product: return !is_float(dtype);
-    case Monoid::log_sum_exp: case Monoid::welford: return false;
+    case Monoid::sum:
+    case Monoid::product: return !is_float(dtype);
+    case Monoid::log_sum_exp:
+    case Monoid::welford: return false;
     default: return true;
   }
 }
@@ -114,10 +128,14 @@ bool accepts(Monoid monoid, const std::vector<DType>& dtypes) {
   if (static_cast<int>(dtypes.size()) != arity(monoid)) return false;
   const DType t = dtypes[0];
   switch (monoid) {
-    case Monoid::sum: case Monoid::product: return t != DType::boolean;
-    case Monoid::min: case Monoid::max: return true;
-    case Monoid::any: case Monoid::all: return t == DType::boolean;
-    case Monoid::argmin: case Monoid::argmax: return is_integer(dtypes[1]);
+    case Monoid::sum:
+    case Monoid::product: return t != DType::boolean;
+    case Monoid::min:
+    case Monoid::max: return true;
+    case Monoid::any:
+    case Monoid::all: return t == DType::boolean;
+    case Monoid::argmin:
+    case Monoid::argmax: return is_integer(dtypes[1]);
     case Monoid::log_sum_exp: return is_float(t) && dtypes[1] == t;
     case Monoid::welford: return t != DType::boolean && is_float(dtypes[1]) && dtypes[2] == dtypes[1];
   }

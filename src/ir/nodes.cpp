@@ -11,14 +11,15 @@ namespace loopwright::ir {
 namespace {
 
 constexpr std::array<std::string_view, 32> kUnaryNames = {
-    "neg",  "abs",  "sign", "logical_not", "bit_not", "exp",        "exp2", "expm1", "log",  "log2",   "log1p",
-    "sqrt", "rsqrt", "reciprocal", "cbrt", "sin",     "cos",        "tan",  "asin",  "acos", "atan",   "sinh",
-    "cosh", "tanh", "erf",  "sigmoid",     "floor",   "ceil",       "round", "trunc", "is_nan", "is_inf"};
+    "neg", "abs",     "sign",  "logical_not", "bit_not", "exp",        "exp2",   "expm1",
+    "log", "log2",    "log1p", "sqrt",        "rsqrt",   "reciprocal", "cbrt",   "sin",
+    "cos", "tan",     "asin",  "acos",        "atan",    "sinh",       "cosh",   "tanh",
+    "erf", "sigmoid", "floor", "ceil",        "round",   "trunc",      "is_nan", "is_inf"};
 static_assert(kUnaryNames.size() == static_cast<std::size_t>(UnaryOp::is_inf) + 1);
 
-constexpr std::array<std::string_view, 22> kBinaryNames = {"add", "sub", "mul", "div", "floor_div", "mod", "min", "max",
-                                                           "pow", "atan2", "fmod", "and", "or",  "xor", "shl", "shr",
-                                                           "eq",  "ne",  "lt",  "le",  "gt",  "ge"};
+constexpr std::array<std::string_view, 22> kBinaryNames = {
+    "add", "sub", "mul", "div", "floor_div", "mod", "min", "max", "pow", "atan2", "fmod",
+    "and", "or",  "xor", "shl", "shr",       "eq",  "ne",  "lt",  "le",  "gt",    "ge"};
 static_assert(kBinaryNames.size() == static_cast<std::size_t>(BinaryOp::ge) + 1);
 
 template <class Names>
@@ -28,7 +29,9 @@ std::optional<std::size_t> index_of(const Names& names, std::string_view text) {
   return std::nullopt;
 }
 
-Expr make(decltype(ExprNode::v) v, DType dtype) { return std::make_shared<const ExprNode>(ExprNode{std::move(v), dtype}); }
+Expr make(decltype(ExprNode::v) v, DType dtype) {
+  return std::make_shared<const ExprNode>(ExprNode{std::move(v), dtype});
+}
 Stmt make(decltype(StmtNode::v) v) { return std::make_shared<const StmtNode>(StmtNode{std::move(v)}); }
 
 bool is_literal(const Expr& e) { return as<IntImm>(e) || as<FloatImm>(e); }
@@ -44,16 +47,20 @@ Expr fold(BinaryOp op, const Expr& a, const Expr& b) {
   const DType t = a->dtype;
   if (is_float(t)) {
     const double x = as<FloatImm>(a)->value, y = as<FloatImm>(b)->value;
-    return is_compare(op) ? int_imm(compare_float(op, x, y), DType::boolean) : float_imm(apply_float(op, t, x, y), t);
+    return is_compare(op) ? int_imm(compare_float(op, x, y), DType::boolean)
+                          : float_imm(apply_float(op, t, x, y), t);
   }
-  return int_imm(apply_int(op, t, as<IntImm>(a)->value, as<IntImm>(b)->value), is_compare(op) ? DType::boolean : t);
+  return int_imm(apply_int(op, t, as<IntImm>(a)->value, as<IntImm>(b)->value),
+                 is_compare(op) ? DType::boolean : t);
 }
 
 void check_index(const Buffer& buffer, const std::vector<Expr>& index) {
   LW_BUG_IF(buffer == nullptr, "no buffer");
-  LW_BUG_IF(index.size() != buffer->shape.size(), "buffer " + buffer->name + " has rank " + std::to_string(buffer->shape.size()) +
-                                                      ", index has " + std::to_string(index.size()));
-  for (const Expr& i : index) LW_BUG_IF(i->dtype != DType::i64, "an index of " + buffer->name + " is " + std::string(name(i->dtype)));
+  LW_BUG_IF(index.size() != buffer->shape.size(), "buffer " + buffer->name + " has rank " +
+                                                      std::to_string(buffer->shape.size()) + ", index has " +
+                                                      std::to_string(index.size()));
+  for (const Expr& i : index)
+    LW_BUG_IF(i->dtype != DType::i64, "an index of " + buffer->name + " is " + std::string(name(i->dtype)));
 }
 
 struct Same {
@@ -69,12 +76,16 @@ struct Same {
   }
   bool operator()(const VarRef& a, const VarRef& b) const { return a.var == b.var; }
   bool operator()(const Unary& a, const Unary& b) const { return a.op == b.op && same(a.a, b.a); }
-  bool operator()(const Binary& a, const Binary& b) const { return a.op == b.op && same(a.a, b.a) && same(a.b, b.b); }
+  bool operator()(const Binary& a, const Binary& b) const {
+    return a.op == b.op && same(a.a, b.a) && same(a.b, b.b);
+  }
   bool operator()(const Select& a, const Select& b) const {
     return same(a.condition, b.condition) && same(a.a, b.a) && same(a.b, b.b);
   }
   bool operator()(const Cast& a, const Cast& b) const { return same(a.a, b.a); }
-  bool operator()(const Load& a, const Load& b) const { return a.buffer == b.buffer && all(a.index, b.index); }
+  bool operator()(const Load& a, const Load& b) const {
+    return a.buffer == b.buffer && all(a.index, b.index);
+  }
 };
 
 }  // namespace
@@ -100,7 +111,8 @@ std::optional<BinaryOp> parse_binary_op(std::string_view text) {
 
 Expr int_imm(std::int64_t value, DType dtype) {
   LW_BUG_IF(is_float(dtype), "an integer literal of " + std::string(name(dtype)));
-  LW_BUG_IF(wrap(dtype, value) != value, std::to_string(value) + " is not a value of " + std::string(name(dtype)));
+  LW_BUG_IF(wrap(dtype, value) != value,
+            std::to_string(value) + " is not a value of " + std::string(name(dtype)));
   return make(IntImm{value}, dtype);
 }
 
@@ -125,14 +137,16 @@ Expr unary(UnaryOp op, Expr a) {
 
 Expr binary(BinaryOp op, Expr a, Expr b) {
   const auto dtype = result_dtype(op, a->dtype, b->dtype);
-  LW_BUG_IF(!dtype, std::string(name(op)) + " of " + std::string(name(a->dtype)) + " and " + std::string(name(b->dtype)));
+  LW_BUG_IF(!dtype, std::string(name(op)) + " of " + std::string(name(a->dtype)) + " and " +
+                        std::string(name(b->dtype)));
   if (is_literal(a) && is_literal(b)) return fold(op, a, b);
   return make(Binary{op, std::move(a), std::move(b)}, *dtype);
 }
 
 Expr select(Expr condition, Expr a, Expr b) {
   LW_BUG_IF(condition->dtype != DType::boolean, "a select on " + std::string(name(condition->dtype)));
-  LW_BUG_IF(a->dtype != b->dtype, "select between " + std::string(name(a->dtype)) + " and " + std::string(name(b->dtype)));
+  LW_BUG_IF(a->dtype != b->dtype,
+            "select between " + std::string(name(a->dtype)) + " and " + std::string(name(b->dtype)));
   if (const auto known = as_int(condition)) return *known ? a : b;
   const DType dtype = a->dtype;
   return make(Select{std::move(condition), std::move(a), std::move(b)}, dtype);
@@ -141,7 +155,8 @@ Expr select(Expr condition, Expr a, Expr b) {
 Expr cast(Expr a, DType dtype) {
   if (a->dtype == dtype) return a;
   if (const auto* i = as<IntImm>(a))
-    return is_float(dtype) ? float_imm(cast_to_float(dtype, i->value), dtype) : int_imm(wrap(dtype, i->value), dtype);
+    return is_float(dtype) ? float_imm(cast_to_float(dtype, i->value), dtype)
+                           : int_imm(wrap(dtype, i->value), dtype);
   if (const auto* f = as<FloatImm>(a))
     return is_float(dtype) ? float_imm(f->value, dtype) : int_imm(cast_to_int(dtype, f->value), dtype);
   return make(Cast{std::move(a)}, dtype);
@@ -175,29 +190,33 @@ std::optional<std::int64_t> as_int(const Expr& e) {
 bool same(const Expr& a, const Expr& b) {
   if (a == b) return true;
   if (a->dtype != b->dtype || a->v.index() != b->v.index()) return false;
-  return std::visit(
-      [&b](const auto& x) { return Same{}(x, std::get<std::decay_t<decltype(x)>>(b->v)); }, a->v);
+  return std::visit([&b](const auto& x) { return Same{}(x, std::get<std::decay_t<decltype(x)>>(b->v)); },
+                    a->v);
 }
 
 // ---------------------------------------------------------------- statements
 
 Stmt loop(Var v, Expr extent, Stmt body, LoopKind kind) {
-  LW_BUG_IF(extent->dtype != DType::i64, "the extent of loop " + v.hint + " is " + std::string(name(extent->dtype)));
+  LW_BUG_IF(extent->dtype != DType::i64,
+            "the extent of loop " + v.hint + " is " + std::string(name(extent->dtype)));
   LW_BUG_IF(body == nullptr, "loop " + v.hint + " has no body");
   return make(Loop{std::move(v), std::move(extent), kind, std::move(body)});
 }
 
 Stmt store(Buffer buffer, std::vector<Expr> index, Expr value) {
   check_index(buffer, index);
-  LW_BUG_IF(value->dtype != buffer->dtype, "a " + std::string(name(value->dtype)) + " stored to " + buffer->name);
+  LW_BUG_IF(value->dtype != buffer->dtype,
+            "a " + std::string(name(value->dtype)) + " stored to " + buffer->name);
   return make(Store{std::move(buffer), std::move(index), std::move(value)});
 }
 
 Stmt update(Monoid monoid, std::vector<Buffer> buffers, std::vector<Expr> index, std::vector<Expr> values) {
-  LW_BUG_IF(buffers.empty() || buffers.size() != values.size(), "an update with unequal numbers of buffers and values");
+  LW_BUG_IF(buffers.empty() || buffers.size() != values.size(),
+            "an update with unequal numbers of buffers and values");
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     check_index(buffers[i], index);
-    LW_BUG_IF(values[i]->dtype != buffers[i]->dtype, "a " + std::string(name(values[i]->dtype)) + " combined into " + buffers[i]->name);
+    LW_BUG_IF(values[i]->dtype != buffers[i]->dtype,
+              "a " + std::string(name(values[i]->dtype)) + " combined into " + buffers[i]->name);
   }
   return make(Update{monoid, std::move(buffers), std::move(index), std::move(values)});
 }

@@ -65,28 +65,94 @@ using Buffer = std::shared_ptr<const BufferInfo>;
 // ---------------------------------------------------------------- expressions
 
 enum class UnaryOp : std::uint8_t {
-  neg, abs, sign, logical_not, bit_not,
-  exp, exp2, expm1, log, log2, log1p, sqrt, rsqrt, reciprocal, cbrt,
-  sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, erf, sigmoid,
-  floor, ceil, round, trunc, is_nan, is_inf,
+  neg,
+  abs,
+  sign,
+  logical_not,
+  bit_not,
+  exp,
+  exp2,
+  expm1,
+  log,
+  log2,
+  log1p,
+  sqrt,
+  rsqrt,
+  reciprocal,
+  cbrt,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  sinh,
+  cosh,
+  tanh,
+  erf,
+  sigmoid,
+  floor,
+  ceil,
+  round,
+  trunc,
+  is_nan,
+  is_inf,
 };
 enum class BinaryOp : std::uint8_t {
-  add, sub, mul, div, floor_div, mod, min, max, pow, atan2, fmod,
-  and_, or_, xor_, shl, shr,            // bitwise on integers, logical on bool
-  eq, ne, lt, le, gt, ge,               // result bool
+  add,
+  sub,
+  mul,
+  div,
+  floor_div,
+  mod,
+  min,
+  max,
+  pow,
+  atan2,
+  fmod,
+  and_,
+  or_,
+  xor_,
+  shl,
+  shr,  // bitwise on integers, logical on bool
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,  // result bool
 };
 /// Words used in text, the same as the graph's op names: `add`, `floor_div`, `exp`, ...
 std::string_view name(UnaryOp op);
 std::string_view name(BinaryOp op);
 
-struct IntImm { std::int64_t value; };    // dtype: any integer or bool
-struct FloatImm { double value; };        // dtype: any float; value is exactly representable in it
-struct VarRef { Var var; };               // i64, or the dtype of the Let that binds it
-struct Unary { UnaryOp op; Expr a; };
-struct Binary { BinaryOp op; Expr a, b; };
-struct Select { Expr condition, a, b; };
-struct Cast { Expr a; };                  // to ExprNode::dtype
-struct Load { Buffer buffer; std::vector<Expr> index; };
+struct IntImm {
+  std::int64_t value;
+};  // dtype: any integer or bool
+struct FloatImm {
+  double value;
+};  // dtype: any float; value is exactly representable in it
+struct VarRef {
+  Var var;
+};  // i64, or the dtype of the Let that binds it
+struct Unary {
+  UnaryOp op;
+  Expr a;
+};
+struct Binary {
+  BinaryOp op;
+  Expr a, b;
+};
+struct Select {
+  Expr condition, a, b;
+};
+struct Cast {
+  Expr a;
+};  // to ExprNode::dtype
+struct Load {
+  Buffer buffer;
+  std::vector<Expr> index;
+};
 
 struct ExprNode {
   std::variant<IntImm, FloatImm, VarRef, Unary, Binary, Select, Cast, Load> v;
@@ -102,7 +168,7 @@ Expr var(const Var& v, DType dtype = DType::i64);
 Expr unary(UnaryOp op, Expr a);
 Expr binary(BinaryOp op, Expr a, Expr b);
 Expr select(Expr condition, Expr a, Expr b);
-Expr cast(Expr a, DType dtype);           // returns `a` when it has that dtype already
+Expr cast(Expr a, DType dtype);  // returns `a` when it has that dtype already
 Expr load(Buffer buffer, std::vector<Expr> index);
 Expr operator+(Expr a, Expr b);
 Expr operator-(Expr a, Expr b);
@@ -135,14 +201,40 @@ enum class Monoid : std::uint8_t { sum, product, min, max, any, all, argmin, arg
 /// instruction stream; `parallel` by the CPU's workers. A GPU adds its levels (grid, cluster, warp, lane) here.
 enum class LoopKind : std::uint8_t { serial, unroll, vectorize, parallel };
 
-struct Loop { Var var; Expr extent; LoopKind kind; Stmt body; };       // var in [0, extent)
-struct Store { Buffer buffer; std::vector<Expr> index; Expr value; };
+struct Loop {
+  Var var;
+  Expr extent;
+  LoopKind kind;
+  Stmt body;
+};  // var in [0, extent)
+struct Store {
+  Buffer buffer;
+  std::vector<Expr> index;
+  Expr value;
+};
 /// state = combine(state, values), where the state is the element at `index` of each buffer.
-struct Update { Monoid monoid; std::vector<Buffer> buffers; std::vector<Expr> index; std::vector<Expr> values; };
-struct If { Expr condition; Stmt then; };
-struct Let { Var var; Expr value; Stmt body; };                        // binds a value of any dtype once
-struct Alloc { Buffer buffer; Stmt body; };                            // uninitialised on entry, gone on exit
-struct Seq { std::vector<Stmt> items; };                               // in order; empty is "nothing"
+struct Update {
+  Monoid monoid;
+  std::vector<Buffer> buffers;
+  std::vector<Expr> index;
+  std::vector<Expr> values;
+};
+struct If {
+  Expr condition;
+  Stmt then;
+};
+struct Let {
+  Var var;
+  Expr value;
+  Stmt body;
+};  // binds a value of any dtype once
+struct Alloc {
+  Buffer buffer;
+  Stmt body;
+};  // uninitialised on entry, gone on exit
+struct Seq {
+  std::vector<Stmt> items;
+};  // in order; empty is "nothing"
 
 struct StmtNode {
   std::variant<Loop, Store, Update, If, Let, Alloc, Seq> v;
@@ -158,10 +250,20 @@ Stmt alloc(Buffer buffer, Stmt body);
 Stmt seq(std::vector<Stmt> items);
 
 /// Visitor from lambdas, without a default: a new node breaks the build at every place that must know it.
-template <class... F> struct on : F... { using F::operator()...; };
-template <class... F> on(F...) -> on<F...>;
+template <class... F>
+struct on : F... {
+  using F::operator()...;
+};
+template <class... F>
+on(F...) -> on<F...>;
 
-template <class T> const T* as(const Expr& e) { return std::get_if<T>(&e->v); }
-template <class T> const T* as(const Stmt& s) { return std::get_if<T>(&s->v); }
+template <class T>
+const T* as(const Expr& e) {
+  return std::get_if<T>(&e->v);
+}
+template <class T>
+const T* as(const Stmt& s) {
+  return std::get_if<T>(&s->v);
+}
 
 }  // namespace loopwright::ir

@@ -54,7 +54,8 @@ class KernelParser {
         LW_CHECK(assume());
       } else if (at_header("level", TokenKind::identifier)) {
         in_.next();
-        const auto level = parse_word(in_.peek().text, {Level::naive, Level::scheduled, Level::flat, Level::emittable});
+        const auto level =
+            parse_word(in_.peek().text, {Level::naive, Level::scheduled, Level::flat, Level::emittable});
         if (!level) return in_.unexpected("a level", "naive, scheduled, flat or emittable");
         out_.level = *level;
         in_.next();
@@ -81,7 +82,9 @@ class KernelParser {
     LW_CHECK(in_.expect("..", "a range"));
     LW_TRY(s.hi, in_.expect_integer("an upper bound"));
     if (s.lo < 0 || s.lo > s.hi)
-      return in_.error_at(token, ErrorCode::bad_symbol, "cannot declare symbol `" + s.name + "`", "its range is " + std::to_string(s.lo) + ".." + std::to_string(s.hi), "0 <= lo <= hi");
+      return in_.error_at(token, ErrorCode::bad_symbol, "cannot declare symbol `" + s.name + "`",
+                          "its range is " + std::to_string(s.lo) + ".." + std::to_string(s.hi),
+                          "0 <= lo <= hi");
     LW_CHECK(check_new(token, s.name));
     const Var v = fresh_var(s.name);
     scope_.vars[s.name] = NamedVar{v, DType::i64};
@@ -95,7 +98,9 @@ class KernelParser {
     std::string line;
     while (!in_.at_newline() && !in_.at_end()) line += in_.next().text + " ";
     auto guard = Guard::parse(line);
-    if (!guard.ok()) return in_.error_at(start, guard.error().code, "cannot read an assumption", guard.error().found, guard.error().works);
+    if (!guard.ok())
+      return in_.error_at(start, guard.error().code, "cannot read an assumption", guard.error().found,
+                          guard.error().works);
     out_.guard = std::move(*guard);
     return in_.expect_line_end("an assumption");
   }
@@ -129,7 +134,9 @@ class KernelParser {
     if (in_.accept("strides")) {
       LW_TRY(info->strides, exprs_.index());
       if (info->strides.size() != info->shape.size())
-        return in_.error_at(token, ErrorCode::bad_strides, "cannot declare buffer `" + info->name + "`", std::to_string(info->strides.size()) + " strides for " + std::to_string(info->shape.size()) + " dimensions");
+        return in_.error_at(token, ErrorCode::bad_strides, "cannot declare buffer `" + info->name + "`",
+                            std::to_string(info->strides.size()) + " strides for " +
+                                std::to_string(info->shape.size()) + " dimensions");
     }
     return info;
   }
@@ -142,8 +149,12 @@ class KernelParser {
   }
 
   Status check_new(const Token& token, const std::string& text) const {
-    if (is_reserved_name(text)) return in_.error_at(token, ErrorCode::syntax, "cannot use the name `" + text + "`", "it is a word of the language", "another name");
-    if (scope_.contains(text)) return in_.error_at(token, ErrorCode::duplicate_name, "cannot use the name `" + text + "`", "it has a meaning here already", "another name");
+    if (is_reserved_name(text))
+      return in_.error_at(token, ErrorCode::syntax, "cannot use the name `" + text + "`",
+                          "it is a word of the language", "another name");
+    if (scope_.contains(text))
+      return in_.error_at(token, ErrorCode::duplicate_name, "cannot use the name `" + text + "`",
+                          "it has a meaning here already", "another name");
     return Unit{};
   }
 
@@ -158,13 +169,17 @@ class KernelParser {
 
   /// Statements that begin at `column`.
   Result<Stmt> block(int column) {
-    if (column > 2 * kMaxBlocks) return in_.unexpected("a block", "at most " + std::to_string(kMaxBlocks) + " blocks inside each other");
-    if (in_.at_end() || in_.peek().column < column) return in_.unexpected("a block", "a statement indented by " + std::to_string(column - 1) + " blanks, or `nothing`");
+    if (column > 2 * kMaxBlocks)
+      return in_.unexpected("a block", "at most " + std::to_string(kMaxBlocks) + " blocks inside each other");
+    if (in_.at_end() || in_.peek().column < column)
+      return in_.unexpected(
+          "a block", "a statement indented by " + std::to_string(column - 1) + " blanks, or `nothing`");
     const Scope saved = scope_;
     std::vector<Open> opened;
     std::vector<Stmt> items;
     while (!in_.at_end() && in_.peek().column >= column) {
-      if (in_.peek().column != column) return in_.unexpected("a block", "an indentation of " + std::to_string(column - 1) + " blanks");
+      if (in_.peek().column != column)
+        return in_.unexpected("a block", "an indentation of " + std::to_string(column - 1) + " blanks");
       Open open;
       LW_TRY(Stmt s, statement(column, open));
       if (s != nullptr) {
@@ -181,14 +196,16 @@ class KernelParser {
       opened.pop_back();
       Stmt body = seq(std::move(items));
       items = std::move(open.before);
-      items.push_back(open.let ? ir::let(open.let->var, open.let->value, std::move(body)) : ir::alloc(open.buffer, std::move(body)));
+      items.push_back(open.let ? ir::let(open.let->var, open.let->value, std::move(body))
+                               : ir::alloc(open.buffer, std::move(body)));
     }
     return seq(std::move(items));
   }
 
   /// Fills `open` and returns nullptr for a Let or an Alloc.
   Result<Stmt> statement(int column, Open& open) {
-    const bool word = in_.peek().kind == TokenKind::identifier && !(in_.peek(1).kind == TokenKind::punctuation && in_.peek(1).text == "[");
+    const bool word = in_.peek().kind == TokenKind::identifier &&
+                      !(in_.peek(1).kind == TokenKind::punctuation && in_.peek(1).text == "[");
     if (word && in_.at("for")) return loop(column);
     if (word && in_.at("if")) return condition(column);
     if (word && in_.at("update")) return update();
@@ -198,7 +215,9 @@ class KernelParser {
       LW_CHECK(in_.expect_line_end("nothing"));
       return seq({});
     }
-    if (word || in_.peek().kind != TokenKind::identifier) return in_.unexpected("a statement", "for, if, let, alloc, update, nothing or a store like `y[i] = ...`");
+    if (word || in_.peek().kind != TokenKind::identifier)
+      return in_.unexpected("a statement",
+                            "for, if, let, alloc, update, nothing or a store like `y[i] = ...`");
     return store();
   }
 
@@ -209,13 +228,17 @@ class KernelParser {
     LW_CHECK(check_new(token, text));
     LW_CHECK(in_.expect("in", "a loop"));
     LW_TRY(const std::int64_t zero, in_.expect_integer("a loop"));
-    if (zero != 0) return in_.error_at(token, ErrorCode::syntax, "cannot read a loop", "it begins at " + std::to_string(zero), "loops begin at 0");
+    if (zero != 0)
+      return in_.error_at(token, ErrorCode::syntax, "cannot read a loop",
+                          "it begins at " + std::to_string(zero), "loops begin at 0");
     LW_CHECK(in_.expect("..", "a loop"));
     LW_TRY(Expr extent, exprs_.expression(DType::i64, "an extent"));
     LoopKind kind = LoopKind::serial;
     if (!in_.at_newline()) {
-      const auto parsed = parse_word(in_.peek().text, {LoopKind::serial, LoopKind::unroll, LoopKind::vectorize, LoopKind::parallel});
-      if (!parsed) return in_.unexpected("a loop", "serial, unroll, vectorize, parallel or the end of the line");
+      const auto parsed = parse_word(
+          in_.peek().text, {LoopKind::serial, LoopKind::unroll, LoopKind::vectorize, LoopKind::parallel});
+      if (!parsed)
+        return in_.unexpected("a loop", "serial, unroll, vectorize, parallel or the end of the line");
       kind = *parsed;
       in_.next();
     }
@@ -254,7 +277,8 @@ class KernelParser {
   Result<Stmt> alloc(Open& open) {
     in_.next();
     LW_TRY(const std::shared_ptr<BufferInfo> info, declaration());
-    const auto memory = parse_word(in_.peek().text, {Memory::global, Memory::cluster, Memory::shared, Memory::registers, Memory::fragment});
+    const auto memory = parse_word(in_.peek().text, {Memory::global, Memory::cluster, Memory::shared,
+                                                     Memory::registers, Memory::fragment});
     if (!memory) return in_.unexpected("an alloc", "global, cluster, shared, registers or fragment");
     info->memory = *memory;
     in_.next();
@@ -266,7 +290,9 @@ class KernelParser {
 
   Status check_target(const Token& token, const Buffer& buffer, const std::vector<Expr>& index) const {
     if (index.size() == buffer->shape.size()) return Unit{};
-    return in_.error_at(token, ErrorCode::shape_mismatch, "cannot index `" + buffer->name + "`", "it has rank " + std::to_string(buffer->shape.size()) + ", the index has " + std::to_string(index.size()));
+    return in_.error_at(token, ErrorCode::shape_mismatch, "cannot index `" + buffer->name + "`",
+                        "it has rank " + std::to_string(buffer->shape.size()) + ", the index has " +
+                            std::to_string(index.size()));
   }
 
   Result<Stmt> store() {
@@ -284,7 +310,9 @@ class KernelParser {
     in_.next();
     const Token token = in_.peek();
     const auto monoid = parse_monoid(token.text);
-    if (!monoid) return in_.unexpected("an update", "a monoid: sum, product, min, max, any, all, argmin, argmax, log_sum_exp or welford");
+    if (!monoid)
+      return in_.unexpected(
+          "an update", "a monoid: sum, product, min, max, any, all, argmin, argmax, log_sum_exp or welford");
     in_.next();
     const bool tuple = in_.accept("(");
     std::vector<Buffer> buffers;
@@ -300,7 +328,9 @@ class KernelParser {
       dtypes.push_back(b->dtype);
     }
     if (!accepts(*monoid, dtypes))
-      return in_.error_at(token, ErrorCode::dtype_mismatch, "cannot update by " + token.text, std::to_string(buffers.size()) + " buffers of dtypes that it is not defined for", std::to_string(arity(*monoid)) + " buffers, see docs/ir.md");
+      return in_.error_at(token, ErrorCode::dtype_mismatch, "cannot update by " + token.text,
+                          std::to_string(buffers.size()) + " buffers of dtypes that it is not defined for",
+                          std::to_string(arity(*monoid)) + " buffers, see docs/ir.md");
     LW_CHECK(in_.expect("by", "an update"));
     LW_TRY(std::vector<Expr> values, update_values(tuple, buffers));
     LW_CHECK(in_.expect_line_end("an update"));

@@ -83,18 +83,19 @@ class Printer {
   std::string out;
 
   std::string text(const Expr& e, int place = 0) {
-    const auto [body, strength] = std::visit(
-        on{[&](const IntImm& x) { return integer(x.value, e->dtype); }, [&](const FloatImm& x) { return real(x.value, e->dtype); },
-           [&](const VarRef& x) { return Piece{names.of(x.var), kAtom}; },
-           [&](const Unary& x) {
-             if (x.op == UnaryOp::neg) return Piece{"-" + text(x.a, kAtom), kSign};
-             return Piece{call(name(x.op), {x.a}), kAtom};
-           },
-           [&](const Binary& x) { return binary_text(x); },
-           [&](const Select& x) { return Piece{call("select", {x.condition, x.a, x.b}), kAtom}; },
-           [&](const Cast& x) { return Piece{call(name(e->dtype), {x.a}), kAtom}; },
-           [&](const Load& x) { return Piece{names.of(x.buffer) + bracketed(x.index), kAtom}; }},
-        e->v);
+    const auto [body, strength] =
+        std::visit(on{[&](const IntImm& x) { return integer(x.value, e->dtype); },
+                      [&](const FloatImm& x) { return real(x.value, e->dtype); },
+                      [&](const VarRef& x) { return Piece{names.of(x.var), kAtom}; },
+                      [&](const Unary& x) {
+                        if (x.op == UnaryOp::neg) return Piece{"-" + text(x.a, kAtom), kSign};
+                        return Piece{call(name(x.op), {x.a}), kAtom};
+                      },
+                      [&](const Binary& x) { return binary_text(x); },
+                      [&](const Select& x) { return Piece{call("select", {x.condition, x.a, x.b}), kAtom}; },
+                      [&](const Cast& x) { return Piece{call(name(e->dtype), {x.a}), kAtom}; },
+                      [&](const Load& x) { return Piece{names.of(x.buffer) + bracketed(x.index), kAtom}; }},
+                   e->v);
     return strength < place ? "(" + body + ")" : body;
   }
 
@@ -111,7 +112,8 @@ class Printer {
     if (marks) ++marking_;
     std::visit(on{[&](const Loop& x) {
                     const std::string v = names.of(x.var);
-                    const std::string kind = x.kind == LoopKind::serial ? "" : " " + std::string(name(x.kind));
+                    const std::string kind =
+                        x.kind == LoopKind::serial ? "" : " " + std::string(name(x.kind));
                     line("for " + v + " in 0.." + text(x.extent, kSum) + kind);
                     block(x.body);
                   },
@@ -143,11 +145,13 @@ class Printer {
   void print(const Kernel& k) {
     names.reserve(k);
     std::vector<std::string> params;
-    for (const Param& p : k.params) params.push_back(declaration(p.buffer) + " " + std::string(role_word(p.role)));
+    for (const Param& p : k.params)
+      params.push_back(declaration(p.buffer) + " " + std::string(role_word(p.role)));
     line("kernel " + k.name + "(" + text::join(params, ", ") + ")");
     ++depth_;
     for (const SymbolParam& s : k.symbols)
-      line("symbol " + s.symbol.name + " in " + std::to_string(s.symbol.lo) + ".." + std::to_string(s.symbol.hi));
+      line("symbol " + s.symbol.name + " in " + std::to_string(s.symbol.lo) + ".." +
+           std::to_string(s.symbol.hi));
     if (!(k.guard == Guard{})) line("assume " + k.guard.text());
     line("level " + std::string(name(k.level)));
     if (!k.contract) line("contract off");
@@ -165,16 +169,18 @@ class Printer {
 
   static std::string_view role_word(ArgRole role) {
     if (role == ArgRole::input) return "in";
-    return role == ArgRole::output ? "out" : name(role);
+    return role == ArgRole::output ? "out" : "inout";
   }
 
   static Piece integer(std::int64_t value, DType dtype) {
     if (dtype == DType::boolean) return {value ? "true" : "false", kAtom};
-    return {std::to_string(value) + (dtype == DType::i64 ? "" : std::string(name(dtype))), value < 0 ? kSign : kAtom};
+    return {std::to_string(value) + (dtype == DType::i64 ? "" : std::string(name(dtype))),
+            value < 0 ? kSign : kAtom};
   }
 
   static Piece real(double value, DType dtype) {
-    std::string digits = dtype == DType::f64 ? text::real_text(value) : text::real_text(static_cast<float>(value));
+    std::string digits =
+        dtype == DType::f64 ? text::real_text(value) : text::real_text(static_cast<float>(value));
     if (digits.ends_with("inf") || digits.ends_with("nan")) digits += "_";
     return {digits + std::string(name(dtype)), digits[0] == '-' ? kSign : kAtom};
   }
@@ -185,7 +191,9 @@ class Printer {
     return text::join(parts, ", ");
   }
   std::string bracketed(const std::vector<Expr>& index) { return "[" + list(index) + "]"; }
-  std::string call(std::string_view function, const std::vector<Expr>& args) { return std::string(function) + "(" + list(args) + ")"; }
+  std::string call(std::string_view function, const std::vector<Expr>& args) {
+    return std::string(function) + "(" + list(args) + ")";
+  }
 
   Piece binary_text(const Binary& x) {
     const auto infix = infix_of(x.op);

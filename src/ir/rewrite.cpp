@@ -35,7 +35,8 @@ void walk_seen(const Expr& e, const std::function<void(const Expr&)>& f, Seen& s
   });
 }
 
-void walk_seen(const Stmt& s, const std::function<void(const Stmt&)>& fs, const std::function<void(const Expr&)>& fe, Seen& seen) {
+void walk_seen(const Stmt& s, const std::function<void(const Stmt&)>& fs,
+               const std::function<void(const Expr&)>& fe, Seen& seen) {
   if (!seen.insert(s.get()).second) return;
   fs(s);
   map_children(
@@ -121,7 +122,8 @@ class Renamer {
       if (buffer != a->buffer) buffers[a->buffer] = buffer;
       return keep(s, alloc(buffer, apply(a->body)));
     }
-    const Stmt mapped = map_children(s, [&](const Expr& e) { return apply(e); }, [&](const Stmt& child) { return apply(child); });
+    const Stmt mapped = map_children(
+        s, [&](const Expr& e) { return apply(e); }, [&](const Stmt& child) { return apply(child); });
     return replace_here(mapped);
   }
 
@@ -135,9 +137,15 @@ class Renamer {
 
   /// `built` unless it equals `s` child by child.
   static Stmt keep(const Stmt& s, Stmt built) {
-    const auto same_loop = [](const Loop* a, const Loop* b) { return a && a->var == b->var && a->extent == b->extent && a->body == b->body; };
-    const auto same_let = [](const Let* a, const Let* b) { return a && a->var == b->var && a->value == b->value && a->body == b->body; };
-    const auto same_alloc = [](const Alloc* a, const Alloc* b) { return a && a->buffer == b->buffer && a->body == b->body; };
+    const auto same_loop = [](const Loop* a, const Loop* b) {
+      return a && a->var == b->var && a->extent == b->extent && a->body == b->body;
+    };
+    const auto same_let = [](const Let* a, const Let* b) {
+      return a && a->var == b->var && a->value == b->value && a->body == b->body;
+    };
+    const auto same_alloc = [](const Alloc* a, const Alloc* b) {
+      return a && a->buffer == b->buffer && a->body == b->body;
+    };
     const bool same = same_loop(as<Loop>(s), as<Loop>(built)) || same_let(as<Let>(s), as<Let>(built)) ||
                       same_alloc(as<Alloc>(s), as<Alloc>(built));
     return same ? s : built;
@@ -149,7 +157,8 @@ class Renamer {
   }
 
   Stmt replace_here(const Stmt& s) const {
-    if (const auto* x = as<Store>(s); x && renamed(x->buffer) != x->buffer) return store(renamed(x->buffer), x->index, x->value);
+    if (const auto* x = as<Store>(s); x && renamed(x->buffer) != x->buffer)
+      return store(renamed(x->buffer), x->index, x->value);
     if (const auto* x = as<Update>(s)) {
       std::vector<Buffer> targets = map_all(x->buffers, [&](const Buffer& b) { return renamed(b); });
       if (targets != x->buffers) return update(x->monoid, std::move(targets), x->index, x->values);
@@ -163,7 +172,8 @@ class Renamer {
 }  // namespace
 
 Expr map_children(const Expr& e, const std::function<Expr(const Expr&)>& f) {
-  return std::visit(on{[&](const IntImm&) { return e; }, [&](const FloatImm&) { return e; }, [&](const VarRef&) { return e; },
+  return std::visit(on{[&](const IntImm&) { return e; }, [&](const FloatImm&) { return e; },
+                       [&](const VarRef&) { return e; },
                        [&](const Unary& x) {
                          Expr a = f(x.a);
                          return a == x.a ? e : unary(x.op, std::move(a));
@@ -188,41 +198,47 @@ Expr map_children(const Expr& e, const std::function<Expr(const Expr&)>& f) {
                     e->v);
 }
 
-Stmt map_children(const Stmt& s, const std::function<Expr(const Expr&)>& fe, const std::function<Stmt(const Stmt&)>& fs) {
-  return std::visit(on{[&](const Loop& x) {
-                         Expr extent = fe(x.extent);
-                         Stmt body = fs(x.body);
-                         return extent == x.extent && body == x.body ? s : loop(x.var, std::move(extent), std::move(body), x.kind);
-                       },
-                       [&](const Store& x) {
-                         std::vector<Expr> index = map_all(x.index, fe);
-                         Expr value = fe(x.value);
-                         return index == x.index && value == x.value ? s : store(x.buffer, std::move(index), std::move(value));
-                       },
-                       [&](const Update& x) {
-                         std::vector<Expr> index = map_all(x.index, fe), values = map_all(x.values, fe);
-                         if (index == x.index && values == x.values) return s;
-                         return update(x.monoid, x.buffers, std::move(index), std::move(values));
-                       },
-                       [&](const If& x) {
-                         Expr condition = fe(x.condition);
-                         Stmt then = fs(x.then);
-                         return condition == x.condition && then == x.then ? s : if_then(std::move(condition), std::move(then));
-                       },
-                       [&](const Let& x) {
-                         Expr value = fe(x.value);
-                         Stmt body = fs(x.body);
-                         return value == x.value && body == x.body ? s : let(x.var, std::move(value), std::move(body));
-                       },
-                       [&](const Alloc& x) {
-                         Stmt body = fs(x.body);
-                         return body == x.body ? s : alloc(x.buffer, std::move(body));
-                       },
-                       [&](const Seq& x) {
-                         std::vector<Stmt> items = map_all(x.items, fs);
-                         return items == x.items ? s : seq(std::move(items));
-                       }},
-                    s->v);
+Stmt map_children(const Stmt& s, const std::function<Expr(const Expr&)>& fe,
+                  const std::function<Stmt(const Stmt&)>& fs) {
+  return std::visit(
+      on{[&](const Loop& x) {
+           Expr extent = fe(x.extent);
+           Stmt body = fs(x.body);
+           return extent == x.extent && body == x.body
+                      ? s
+                      : loop(x.var, std::move(extent), std::move(body), x.kind);
+         },
+         [&](const Store& x) {
+           std::vector<Expr> index = map_all(x.index, fe);
+           Expr value = fe(x.value);
+           return index == x.index && value == x.value ? s
+                                                       : store(x.buffer, std::move(index), std::move(value));
+         },
+         [&](const Update& x) {
+           std::vector<Expr> index = map_all(x.index, fe), values = map_all(x.values, fe);
+           if (index == x.index && values == x.values) return s;
+           return update(x.monoid, x.buffers, std::move(index), std::move(values));
+         },
+         [&](const If& x) {
+           Expr condition = fe(x.condition);
+           Stmt then = fs(x.then);
+           return condition == x.condition && then == x.then ? s
+                                                             : if_then(std::move(condition), std::move(then));
+         },
+         [&](const Let& x) {
+           Expr value = fe(x.value);
+           Stmt body = fs(x.body);
+           return value == x.value && body == x.body ? s : let(x.var, std::move(value), std::move(body));
+         },
+         [&](const Alloc& x) {
+           Stmt body = fs(x.body);
+           return body == x.body ? s : alloc(x.buffer, std::move(body));
+         },
+         [&](const Seq& x) {
+           std::vector<Stmt> items = map_all(x.items, fs);
+           return items == x.items ? s : seq(std::move(items));
+         }},
+      s->v);
 }
 
 Expr rewrite(const Expr& e, const std::function<Expr(const Expr&)>& f) {
@@ -230,7 +246,8 @@ Expr rewrite(const Expr& e, const std::function<Expr(const Expr&)>& f) {
   return rewrite_memo(e, f, memo);
 }
 
-Stmt rewrite(const Stmt& s, const std::function<Expr(const Expr&)>& fe, const std::function<Stmt(const Stmt&)>& fs) {
+Stmt rewrite(const Stmt& s, const std::function<Expr(const Expr&)>& fe,
+             const std::function<Stmt(const Stmt&)>& fs) {
   ExprMemo memo;
   std::unordered_map<const StmtNode*, Stmt> done;
   const std::function<Stmt(const Stmt&)> visit = [&](const Stmt& x) -> Stmt {
@@ -247,7 +264,8 @@ void walk(const Expr& e, const std::function<void(const Expr&)>& f) {
   walk_seen(e, f, seen);
 }
 
-void walk(const Stmt& s, const std::function<void(const Stmt&)>& fs, const std::function<void(const Expr&)>& fe) {
+void walk(const Stmt& s, const std::function<void(const Stmt&)>& fs,
+          const std::function<void(const Expr&)>& fe) {
   Seen seen;
   walk_seen(s, fs, fe, seen);
 }
@@ -287,13 +305,15 @@ Stmt replace_buffers(const Stmt& s, const std::map<Buffer, Buffer>& buffers) {
     return alloc(it == buffers.end() ? a->buffer : it->second, replace_buffers(a->body, buffers));
   }
   const Stmt mapped = map_children(
-      s, [&](const Expr& e) { return replace_buffers(e, buffers); }, [&](const Stmt& child) { return replace_buffers(child, buffers); });
+      s, [&](const Expr& e) { return replace_buffers(e, buffers); },
+      [&](const Stmt& child) { return replace_buffers(child, buffers); });
   const auto renamed = [&](const Buffer& b) {
     const auto it = buffers.find(b);
     return it == buffers.end() ? b : it->second;
   };
   if (const auto* x = as<Store>(mapped)) return store(renamed(x->buffer), x->index, x->value);
-  if (const auto* x = as<Update>(mapped)) return update(x->monoid, map_all(x->buffers, renamed), x->index, x->values);
+  if (const auto* x = as<Update>(mapped))
+    return update(x->monoid, map_all(x->buffers, renamed), x->index, x->values);
   return mapped;
 }
 

@@ -16,16 +16,19 @@ namespace loopwright::ir {
 /// A node with every direct child replaced; the same pointer when nothing changed. New nodes come from the builders, so
 /// constants fold.
 Expr map_children(const Expr& e, const std::function<Expr(const Expr&)>& f);
-Stmt map_children(const Stmt& s, const std::function<Expr(const Expr&)>& fe, const std::function<Stmt(const Stmt&)>& fs);
+Stmt map_children(const Stmt& s, const std::function<Expr(const Expr&)>& fe,
+                  const std::function<Stmt(const Stmt&)>& fs);
 
 /// Bottom-up rewriting with sharing kept: each distinct node is visited once. `f` gets a node whose children are done
 /// and returns its replacement (the node itself for no change).
 Expr rewrite(const Expr& e, const std::function<Expr(const Expr&)>& f);
-Stmt rewrite(const Stmt& s, const std::function<Expr(const Expr&)>& fe, const std::function<Stmt(const Stmt&)>& fs);
+Stmt rewrite(const Stmt& s, const std::function<Expr(const Expr&)>& fe,
+             const std::function<Stmt(const Stmt&)>& fs);
 
 /// Calls `f` on every distinct node, parents first.
 void walk(const Expr& e, const std::function<void(const Expr&)>& f);
-void walk(const Stmt& s, const std::function<void(const Stmt&)>& fs, const std::function<void(const Expr&)>& fe);
+void walk(const Stmt& s, const std::function<void(const Stmt&)>& fs,
+          const std::function<void(const Expr&)>& fe);
 
 Expr substitute(const Expr& e, const std::map<Var, Expr>& values);
 Stmt substitute(const Stmt& s, const std::map<Var, Expr>& values);

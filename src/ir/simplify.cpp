@@ -51,7 +51,9 @@ class StmtSimplifier {
 
   Stmt node(const Update& x, const Stmt& s, const Facts& facts) {
     std::vector<Expr> index = all(x.index, facts), values = all(x.values, facts);
-    return index == x.index && values == x.values ? s : update(x.monoid, x.buffers, std::move(index), std::move(values));
+    return index == x.index && values == x.values
+               ? s
+               : update(x.monoid, x.buffers, std::move(index), std::move(values));
   }
 
   Stmt node(const If& x, const Stmt& s, const Facts& facts) {
@@ -78,8 +80,10 @@ class StmtSimplifier {
     std::vector<Expr> shape = all(x.buffer->shape, facts), strides = all(x.buffer->strides, facts);
     Stmt body = run(x.body, facts);
     if (is_nothing(body)) return body;
-    if (shape == x.buffer->shape && strides == x.buffer->strides) return body == x.body ? s : alloc(x.buffer, body);
-    const Buffer renewed = std::make_shared<const BufferInfo>(BufferInfo{x.buffer->name, x.buffer->dtype, x.buffer->memory, std::move(shape), std::move(strides)});
+    if (shape == x.buffer->shape && strides == x.buffer->strides)
+      return body == x.body ? s : alloc(x.buffer, body);
+    const Buffer renewed = std::make_shared<const BufferInfo>(
+        BufferInfo{x.buffer->name, x.buffer->dtype, x.buffer->memory, std::move(shape), std::move(strides)});
     return alloc(renewed, replace_buffers(body, {{x.buffer, renewed}}));
   }
 

@@ -25,12 +25,14 @@ bool reads_memory(const Expr& e) {
 
 /// True when every value of `from` has its own image in `to`, and the cast back finds it.
 bool is_widening(DType from, DType to) {
-  if (is_float(from) && is_float(to)) return to == DType::f64 || (to == DType::f32 && from != DType::f64) || from == to;
+  if (is_float(from) && is_float(to))
+    return to == DType::f64 || (to == DType::f32 && from != DType::f64) || from == to;
   if (is_float(from)) return false;
   if (from == kBool) return true;
   if (is_float(to)) {
     const int bits = size_bytes(from) * 8;
-    return (to == DType::f64 && bits <= 32) || (to == DType::f32 && bits <= 16) || (to == DType::f16 && bits == 8) || (to == DType::bf16 && bits == 8);
+    return (to == DType::f64 && bits <= 32) || (to == DType::f32 && bits <= 16) ||
+           (to == DType::f16 && bits == 8) || (to == DType::bf16 && bits == 8);
   }
   if (to == kBool) return false;
   if (from == DType::u8) return size_bytes(to) > 1 || to == DType::u8;
@@ -72,7 +74,8 @@ Expr ExprSimplifier::node(const Expr& e) {
                          return unary(x.op, a);
                        },
                        [&](const Binary& x) {
-                         if (e->dtype == kBool && (x.op == BinaryOp::and_ || x.op == BinaryOp::or_)) return connect(x);
+                         if (e->dtype == kBool && (x.op == BinaryOp::and_ || x.op == BinaryOp::or_))
+                           return connect(x);
                          const Expr a = run(x.a), b = run(x.b);
                          return is_compare(x.op) ? comparison(x.op, a, b) : arithmetic(x.op, a, b);
                        },
@@ -93,7 +96,9 @@ Expr ExprSimplifier::arithmetic(BinaryOp op, const Expr& a, const Expr& b) {
   const DType t = a->dtype;
   if (t == DType::i64) {
     switch (op) {
-      case BinaryOp::add: case BinaryOp::sub: case BinaryOp::mul: return index_sum(binary(op, a, b));
+      case BinaryOp::add:
+      case BinaryOp::sub:
+      case BinaryOp::mul: return index_sum(binary(op, a, b));
       case BinaryOp::floor_div: return divide(a, b);
       case BinaryOp::div:
         if (facts_->bounds(a).lo >= 0 && facts_->bounds(b).lo > 0) return divide(a, b);
@@ -102,7 +107,8 @@ Expr ExprSimplifier::arithmetic(BinaryOp op, const Expr& a, const Expr& b) {
         if (facts_->bounds(a).lo >= 0 && facts_->bounds(b).lo > 0) return modulo(a, b);
         break;
       case BinaryOp::mod: return modulo(a, b);
-      case BinaryOp::min: case BinaryOp::max: return extreme(op, a, b);
+      case BinaryOp::min:
+      case BinaryOp::max: return extreme(op, a, b);
       default: break;
     }
     return binary(op, a, b);
@@ -207,12 +213,15 @@ Expr ExprSimplifier::comparison(BinaryOp op, const Expr& a, const Expr& b) {
     switch (op) {
       case BinaryOp::lt: return less(a, b);
       case BinaryOp::gt: return less(b, a);
-      case BinaryOp::le: return is_exact(b) && facts_->fits(Linear::from(next)) ? less(a, run(next)) : binary(op, a, b);
-      case BinaryOp::ge: return is_exact(a) && facts_->fits(Linear::from(next_a)) ? less(b, run(next_a)) : binary(op, a, b);
+      case BinaryOp::le:
+        return is_exact(b) && facts_->fits(Linear::from(next)) ? less(a, run(next)) : binary(op, a, b);
+      case BinaryOp::ge:
+        return is_exact(a) && facts_->fits(Linear::from(next_a)) ? less(b, run(next_a)) : binary(op, a, b);
       default: return equal(a, b, op == BinaryOp::eq);
     }
   }
-  if (!is_float(a->dtype) && compare(a, b) == 0) return truth(op == BinaryOp::eq || op == BinaryOp::le || op == BinaryOp::ge);
+  if (!is_float(a->dtype) && compare(a, b) == 0)
+    return truth(op == BinaryOp::eq || op == BinaryOp::le || op == BinaryOp::ge);
   if (a->dtype == kBool && op == BinaryOp::eq && is_int(b, 1)) return a;
   if (a->dtype == kBool && op == BinaryOp::eq && is_int(b, 0)) return negate(a);
   return binary(op, a, b);

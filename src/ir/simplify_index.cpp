@@ -8,7 +8,9 @@
 namespace loopwright::ir {
 namespace {
 
-std::int64_t gcd_of(std::int64_t a, std::int64_t b) { return a == INT64_MIN || b == INT64_MIN ? 1 : std::gcd(a, b); }
+std::int64_t gcd_of(std::int64_t a, std::int64_t b) {
+  return a == INT64_MIN || b == INT64_MIN ? 1 : std::gcd(a, b);
+}
 
 /// Greatest common divisor of all coefficients but the constant's; 0 without terms.
 std::int64_t content(const Linear& sum) {
@@ -158,7 +160,8 @@ Expr ExprSimplifier::divide_symbolic(const Linear& sum, const Expr& b) {
   Linear whole, rest;
   for (const auto& [m, k] : sum.terms()) {
     Monomial left = m;
-    for (const Expr& f : head) left = left.size() == without(left, f).size() ? Monomial{nullptr} : without(left, f);
+    for (const Expr& f : head)
+      left = left.size() == without(left, f).size() ? Monomial{nullptr} : without(left, f);
     const bool divides = k % scale == 0 && (left.empty() || left[0] != nullptr);
     if (divides) whole.add(left, k / scale);
     else rest.add(m, k);
@@ -249,7 +252,8 @@ Expr ExprSimplifier::extreme(BinaryOp op, const Expr& a, const Expr& b) {
   // min(min(x, y), x) and its like.
   for (const auto& [outer, other] : {std::pair(a, b), std::pair(b, a)}) {
     const auto* inner = as<Binary>(outer);
-    if (inner && inner->op == op && (compare(inner->a, other) == 0 || compare(inner->b, other) == 0)) return outer;
+    if (inner && inner->op == op && (compare(inner->a, other) == 0 || compare(inner->b, other) == 0))
+      return outer;
   }
   return compare(a, b) < 0 ? binary(op, a, b) : binary(op, b, a);
 }

@@ -30,47 +30,64 @@ class Verifier {
 
   Status run() {
     if (Check problem = signature()) return error(*problem, print(k_));
-    if (Check problem = statement(k_.body)) return error(*problem, place_ ? print_marked(k_, place_) : print(k_));
+    if (Check problem = statement(k_.body))
+      return error(*problem, place_ ? print_marked(k_, place_) : print(k_));
     return Unit{};
   }
 
  private:
   Error error(const Problem& p, std::string where) const {
-    return Error{ErrorCode::malformed_ir, "cannot accept kernel " + k_.name + " at level " + std::string(name(level_)), p.found, std::move(where), p.works};
+    return Error{ErrorCode::malformed_ir,
+                 "cannot accept kernel " + k_.name + " at level " + std::string(name(level_)), p.found,
+                 std::move(where), p.works};
   }
 
   // ---------------------------------------------------------------- names and scopes
 
   Check new_name(const std::string& text, std::string_view what) {
-    if (!text::is_identifier(text) || is_reserved_name(text)) return Problem{std::string(what) + " has the name `" + text + "`", "letters, digits and _, and no word of the language"};
-    if (!names_.insert(text).second) return Problem{"the name `" + text + "` is given twice", "a name of its own for every parameter, symbol and buffer"};
+    if (!text::is_identifier(text) || is_reserved_name(text))
+      return Problem{std::string(what) + " has the name `" + text + "`",
+                     "letters, digits and _, and no word of the language"};
+    if (!names_.insert(text).second)
+      return Problem{"the name `" + text + "` is given twice",
+                     "a name of its own for every parameter, symbol and buffer"};
     return std::nullopt;
   }
 
   Check bind(const Var& v, DType dtype) {
-    if (!ever_bound_.insert(v.id).second) return Problem{"variable `" + v.hint + "` is bound twice", "a copy through clone_bindings"};
+    if (!ever_bound_.insert(v.id).second)
+      return Problem{"variable `" + v.hint + "` is bound twice", "a copy through clone_bindings"};
     vars_[v] = dtype;
     return std::nullopt;
   }
 
   Check signature() {
-    if (!text::is_identifier(k_.name)) return Problem{"the kernel's name is `" + k_.name + "`", "letters, digits and _"};
+    if (!text::is_identifier(k_.name))
+      return Problem{"the kernel's name is `" + k_.name + "`", "letters, digits and _"};
     for (const SymbolParam& s : k_.symbols) {
       LW_IR_CHECK(new_name(s.symbol.name, "a symbol"));
       if (s.symbol.lo < 0 || s.symbol.lo > s.symbol.hi)
-        return Problem{"symbol `" + s.symbol.name + "` has the range " + std::to_string(s.symbol.lo) + ".." + std::to_string(s.symbol.hi), "0 <= lo <= hi"};
+        return Problem{"symbol `" + s.symbol.name + "` has the range " + std::to_string(s.symbol.lo) + ".." +
+                           std::to_string(s.symbol.hi),
+                       "0 <= lo <= hi"};
       LW_IR_CHECK(bind(s.var, DType::i64));
     }
     for (const SymbolGuard& g : k_.guard.symbols)
-      if (!names_.contains(g.name) || g.multiple_of < 1) return Problem{"the guard `" + k_.guard.text() + "` names no symbol or a multiple below 1", "guards of the kernel's symbols"};
+      if (!names_.contains(g.name) || g.multiple_of < 1)
+        return Problem{"the guard `" + k_.guard.text() + "` names no symbol or a multiple below 1",
+                       "guards of the kernel's symbols"};
     for (const Param& p : k_.params) {
       LW_IR_CHECK(new_name(p.buffer->name, "a parameter"));
       LW_IR_CHECK(declaration(p.buffer));
-      if (p.buffer->memory != Memory::global) return Problem{"parameter `" + p.buffer->name + "` is in " + std::string(name(p.buffer->memory)), "global"};
-      if (p.role == ArgRole::workspace) return Problem{"parameter `" + p.buffer->name + "` is workspace", "an Alloc of global memory"};
+      if (p.buffer->memory != Memory::global)
+        return Problem{"parameter `" + p.buffer->name + "` is in " + std::string(name(p.buffer->memory)),
+                       "global"};
+      if (p.role == ArgRole::workspace)
+        return Problem{"parameter `" + p.buffer->name + "` is workspace", "an Alloc of global memory"};
       for (const auto* list : {&p.buffer->shape, &p.buffer->strides})
         for (const Expr& e : *list)
-          if (has_load(e)) return Problem{"a size of parameter `" + p.buffer->name + "` reads memory", "sizes over symbols"};
+          if (has_load(e))
+            return Problem{"a size of parameter `" + p.buffer->name + "` reads memory", "sizes over symbols"};
       if (p.role == ArgRole::input) inputs_.insert(p.buffer);
     }
     return std::nullopt;
@@ -86,11 +103,16 @@ class Verifier {
     for (const auto* list : {&b->shape, &b->strides})
       for (const Expr& e : *list) LW_IR_CHECK(expression(e, DType::i64, "a size of `" + b->name + "`"));
     if (!b->strides.empty() && b->strides.size() != b->shape.size())
-      return Problem{"buffer `" + b->name + "` has " + std::to_string(b->strides.size()) + " strides for " + std::to_string(b->shape.size()) + " dimensions", "one for each"};
+      return Problem{"buffer `" + b->name + "` has " + std::to_string(b->strides.size()) + " strides for " +
+                         std::to_string(b->shape.size()) + " dimensions",
+                     "one for each"};
     // Parameters keep the shape their caller knows; backends compute their offsets.
-    const bool is_parameter = std::any_of(k_.params.begin(), k_.params.end(), [&](const Param& p) { return p.buffer == b; });
+    const bool is_parameter =
+        std::any_of(k_.params.begin(), k_.params.end(), [&](const Param& p) { return p.buffer == b; });
     if (level_ >= Level::flat && !is_parameter && (b->shape.size() > 1 || !b->strides.empty()))
-      return Problem{"buffer `" + b->name + "` has rank " + std::to_string(b->shape.size()) + (b->strides.empty() ? "" : " and strides"), "one dense dimension at this level"};
+      return Problem{"buffer `" + b->name + "` has rank " + std::to_string(b->shape.size()) +
+                         (b->strides.empty() ? "" : " and strides"),
+                     "one dense dimension at this level"};
     buffers_.insert(b);
     return std::nullopt;
   }
@@ -121,49 +143,69 @@ class Verifier {
   }
 
   Check node(const IntImm& x, DType t) {
-    if (is_float(t) || wrap(t, x.value) != x.value) return Problem{"literal " + std::to_string(x.value) + " is no value of " + text_of(t), "a literal in range"};
+    if (is_float(t) || wrap(t, x.value) != x.value)
+      return Problem{"literal " + std::to_string(x.value) + " is no value of " + text_of(t),
+                     "a literal in range"};
     return std::nullopt;
   }
   Check node(const FloatImm& x, DType t) {
-    if (!is_float(t) || (x.value == x.value && round_to(t, x.value) != x.value)) return Problem{"literal " + std::to_string(x.value) + " is no value of " + text_of(t), "a rounded literal"};
+    if (!is_float(t) || (x.value == x.value && round_to(t, x.value) != x.value))
+      return Problem{"literal " + std::to_string(x.value) + " is no value of " + text_of(t),
+                     "a rounded literal"};
     return std::nullopt;
   }
   Check node(const VarRef& x, DType t) {
     const auto it = vars_.find(x.var);
-    if (it == vars_.end()) return Problem{"variable `" + x.var.hint + "` is used outside its scope", "a use inside the loop or let that binds it"};
-    if (it->second != t) return Problem{"variable `" + x.var.hint + "` is " + text_of(it->second) + ", used as " + text_of(t), "its dtype"};
+    if (it == vars_.end())
+      return Problem{"variable `" + x.var.hint + "` is used outside its scope",
+                     "a use inside the loop or let that binds it"};
+    if (it->second != t)
+      return Problem{"variable `" + x.var.hint + "` is " + text_of(it->second) + ", used as " + text_of(t),
+                     "its dtype"};
     return std::nullopt;
   }
   Check node(const Unary& x, DType t) {
-    if (result_dtype(x.op, x.a->dtype) != std::optional(t)) return Problem{std::string(name(x.op)) + " of " + text_of(x.a->dtype) + " as " + text_of(t), "an operation of the dtype"};
+    if (result_dtype(x.op, x.a->dtype) != std::optional(t))
+      return Problem{std::string(name(x.op)) + " of " + text_of(x.a->dtype) + " as " + text_of(t),
+                     "an operation of the dtype"};
     return std::nullopt;
   }
   Check node(const Binary& x, DType t) {
     if (result_dtype(x.op, x.a->dtype, x.b->dtype) != std::optional(t))
-      return Problem{std::string(name(x.op)) + " of " + text_of(x.a->dtype) + " and " + text_of(x.b->dtype) + " as " + text_of(t), "operands of one dtype that has the operation"};
+      return Problem{std::string(name(x.op)) + " of " + text_of(x.a->dtype) + " and " + text_of(x.b->dtype) +
+                         " as " + text_of(t),
+                     "operands of one dtype that has the operation"};
     return std::nullopt;
   }
   Check node(const Select& x, DType t) {
-    if (x.condition->dtype != DType::boolean || x.a->dtype != t || x.b->dtype != t) return Problem{"a select whose parts have other dtypes", "a bool condition and two sides of the result's dtype"};
+    if (x.condition->dtype != DType::boolean || x.a->dtype != t || x.b->dtype != t)
+      return Problem{"a select whose parts have other dtypes",
+                     "a bool condition and two sides of the result's dtype"};
     return std::nullopt;
   }
   Check node(const Cast&, DType) { return std::nullopt; }
   Check node(const Load& x, DType t) {
     LW_IR_CHECK(access(x.buffer, x.index));
-    if (x.buffer->dtype != t) return Problem{"a load of `" + x.buffer->name + "` as " + text_of(t), text_of(x.buffer->dtype)};
+    if (x.buffer->dtype != t)
+      return Problem{"a load of `" + x.buffer->name + "` as " + text_of(t), text_of(x.buffer->dtype)};
     return std::nullopt;
   }
 
   Check access(const Buffer& b, const std::vector<Expr>& index) {
-    if (!buffers_.contains(b)) return Problem{"buffer `" + b->name + "` is used outside its scope", "a parameter or a buffer of an enclosing alloc"};
-    if (index.size() != b->shape.size()) return Problem{"an index of rank " + std::to_string(index.size()) + " for `" + b->name + "`", "rank " + std::to_string(b->shape.size())};
+    if (!buffers_.contains(b))
+      return Problem{"buffer `" + b->name + "` is used outside its scope",
+                     "a parameter or a buffer of an enclosing alloc"};
+    if (index.size() != b->shape.size())
+      return Problem{"an index of rank " + std::to_string(index.size()) + " for `" + b->name + "`",
+                     "rank " + std::to_string(b->shape.size())};
     for (const Expr& i : index) LW_IR_CHECK(expression(i, DType::i64, "an index of `" + b->name + "`"));
     return std::nullopt;
   }
 
   Check target(const Buffer& b, const std::vector<Expr>& index) {
     LW_IR_CHECK(access(b, index));
-    if (inputs_.contains(b)) return Problem{"input `" + b->name + "` is written", "an output or inout parameter"};
+    if (inputs_.contains(b))
+      return Problem{"input `" + b->name + "` is written", "an output or inout parameter"};
     return std::nullopt;
   }
 
@@ -185,10 +227,16 @@ class Verifier {
   }
 
   Check loop_kind(const Loop& x) const {
-    if (level_ == Level::naive && x.kind != LoopKind::serial) return Problem{"loop `" + x.var.hint + "` is " + std::string(name(x.kind)), "serial loops in a naive kernel"};
-    if (level_ >= Level::flat && x.kind == LoopKind::unroll) return Problem{"loop `" + x.var.hint + "` is still to be unrolled", "its copies at this level"};
-    if (level_ == Level::emittable && x.kind == LoopKind::parallel && loop_depth_ > 0) return Problem{"parallel loop `" + x.var.hint + "` is inside another loop", "parallel loops on the outside only"};
-    if (level_ == Level::emittable && x.kind == LoopKind::vectorize && !as_int(x.extent)) return Problem{"vectorized loop `" + x.var.hint + "` has a symbolic extent", "a constant extent"};
+    if (level_ == Level::naive && x.kind != LoopKind::serial)
+      return Problem{"loop `" + x.var.hint + "` is " + std::string(name(x.kind)),
+                     "serial loops in a naive kernel"};
+    if (level_ >= Level::flat && x.kind == LoopKind::unroll)
+      return Problem{"loop `" + x.var.hint + "` is still to be unrolled", "its copies at this level"};
+    if (level_ == Level::emittable && x.kind == LoopKind::parallel && loop_depth_ > 0)
+      return Problem{"parallel loop `" + x.var.hint + "` is inside another loop",
+                     "parallel loops on the outside only"};
+    if (level_ == Level::emittable && x.kind == LoopKind::vectorize && !as_int(x.extent))
+      return Problem{"vectorized loop `" + x.var.hint + "` has a symbolic extent", "a constant extent"};
     return std::nullopt;
   }
 
@@ -213,9 +261,13 @@ class Verifier {
       dtypes.push_back(b->dtype);
     }
     if (x.values.size() != x.buffers.size() || !accepts(x.monoid, dtypes))
-      return Problem{"an update by " + std::string(name(x.monoid)) + " of " + std::to_string(dtypes.size()) + " buffers whose dtypes it is not defined for", std::to_string(arity(x.monoid)) + " buffers of its dtypes"};
-    for (std::size_t i = 0; i < dtypes.size(); ++i) LW_IR_CHECK(expression(x.values[i], dtypes[i], "the value for `" + x.buffers[i]->name + "`"));
-    if (std::set<Buffer>(x.buffers.begin(), x.buffers.end()).size() != x.buffers.size()) return Problem{"an update of one buffer twice", "a buffer for each component"};
+      return Problem{"an update by " + std::string(name(x.monoid)) + " of " + std::to_string(dtypes.size()) +
+                         " buffers whose dtypes it is not defined for",
+                     std::to_string(arity(x.monoid)) + " buffers of its dtypes"};
+    for (std::size_t i = 0; i < dtypes.size(); ++i)
+      LW_IR_CHECK(expression(x.values[i], dtypes[i], "the value for `" + x.buffers[i]->name + "`"));
+    if (std::set<Buffer>(x.buffers.begin(), x.buffers.end()).size() != x.buffers.size())
+      return Problem{"an update of one buffer twice", "a buffer for each component"};
     return std::nullopt;
   }
   Check node(const If& x) {
@@ -232,7 +284,9 @@ class Verifier {
   }
   Check node(const Alloc& x) {
     LW_IR_CHECK(new_name(x.buffer->name, "a buffer"));
-    if (level_ == Level::naive && x.buffer->memory != Memory::global) return Problem{"buffer `" + x.buffer->name + "` is in " + std::string(name(x.buffer->memory)), "global memory in a naive kernel"};
+    if (level_ == Level::naive && x.buffer->memory != Memory::global)
+      return Problem{"buffer `" + x.buffer->name + "` is in " + std::string(name(x.buffer->memory)),
+                     "global memory in a naive kernel"};
     LW_IR_CHECK(declaration(x.buffer));
     LW_IR_CHECK(scoped(x.body));
     buffers_.erase(x.buffer);

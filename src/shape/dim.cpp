@@ -18,7 +18,8 @@ bool is_below(const Monomial& a, const Monomial& b) {
 }
 
 std::map<Monomial, std::int64_t>::const_iterator leading(const std::map<Monomial, std::int64_t>& terms) {
-  return std::max_element(terms.begin(), terms.end(), [](const auto& a, const auto& b) { return is_below(a.first, b.first); });
+  return std::max_element(terms.begin(), terms.end(),
+                          [](const auto& a, const auto& b) { return is_below(a.first, b.first); });
 }
 
 Monomial product(const Monomial& a, const Monomial& b) {
@@ -41,7 +42,8 @@ Dim from_term(const Monomial& monomial, std::int64_t coefficient) {
 }
 
 Error overflow_error(const std::string& what) {
-  return Error{ErrorCode::size_overflow, "cannot compute the size " + what, "it does not fit a signed 64-bit integer", "", "smaller dimensions or symbol ranges"};
+  return Error{ErrorCode::size_overflow, "cannot compute the size " + what,
+               "it does not fit a signed 64-bit integer", "", "smaller dimensions or symbol ranges"};
 }
 
 class DimParser {
@@ -88,7 +90,8 @@ class DimParser {
       return Dim(0) - inner;
     }
     const auto value = in_.expect_integer("a size");
-    if (!value.ok() && value.error().code == ErrorCode::syntax) return in_.unexpected("a size", "a symbol, an integer or `(`");
+    if (!value.ok() && value.error().code == ErrorCode::syntax)
+      return in_.unexpected("a size", "a symbol, an integer or `(`");
     if (!value.ok()) return value.error();
     --depth_;
     return Dim(*value);
@@ -99,13 +102,15 @@ class DimParser {
 };
 
 /// Range of coefficient * product of the symbols; empty on overflow.
-std::optional<Dim::Bounds> term_bounds(const Monomial& monomial, std::int64_t coefficient, const std::map<std::string, Symbol>& table) {
+std::optional<Dim::Bounds> term_bounds(const Monomial& monomial, std::int64_t coefficient,
+                                       const std::map<std::string, Symbol>& table) {
   std::int64_t lo = 1, hi = 1;
   for (const std::string& name : monomial) {
     const Symbol& s = table.at(name);
     if (__builtin_mul_overflow(lo, s.lo, &lo) || __builtin_mul_overflow(hi, s.hi, &hi)) return std::nullopt;
   }
-  if (__builtin_mul_overflow(lo, coefficient, &lo) || __builtin_mul_overflow(hi, coefficient, &hi)) return std::nullopt;
+  if (__builtin_mul_overflow(lo, coefficient, &lo) || __builtin_mul_overflow(hi, coefficient, &hi))
+    return std::nullopt;
   return Dim::Bounds{std::min(lo, hi), std::max(lo, hi)};
 }
 
@@ -144,7 +149,8 @@ Result<std::int64_t> Dim::evaluate(const Bindings& bindings) const {
     for (const std::string& name : monomial) {
       const auto it = bindings.find(name);
       if (it == bindings.end())
-        return Error{ErrorCode::unknown_name, "cannot compute the size " + text(), "symbol `" + name + "` has no value", "", "a value for every symbol"};
+        return Error{ErrorCode::unknown_name, "cannot compute the size " + text(),
+                     "symbol `" + name + "` has no value", "", "a value for every symbol"};
       if (__builtin_mul_overflow(term, it->second, &term)) return overflow_error(text());
     }
     if (__builtin_add_overflow(sum, term, &sum)) return overflow_error(text());
@@ -158,11 +164,14 @@ Result<Dim::Bounds> Dim::bounds(const std::vector<Symbol>& symbols) const {
   for (const Symbol& s : symbols) table[s.name] = s;
   for (const std::string& name : this->symbols())
     if (!table.contains(name))
-      return Error{ErrorCode::unknown_name, "cannot bound the size " + text(), "symbol `" + name + "` has no range", "", "a range for every symbol"};
+      return Error{ErrorCode::unknown_name, "cannot bound the size " + text(),
+                   "symbol `" + name + "` has no range", "", "a range for every symbol"};
   Bounds sum{0, 0};
   for (const auto& [monomial, coefficient] : terms_) {
     const auto term = term_bounds(monomial, coefficient, table);
-    if (!term || __builtin_add_overflow(sum.lo, term->lo, &sum.lo) || __builtin_add_overflow(sum.hi, term->hi, &sum.hi)) return overflow_error(text());
+    if (!term || __builtin_add_overflow(sum.lo, term->lo, &sum.lo) ||
+        __builtin_add_overflow(sum.hi, term->hi, &sum.hi))
+      return overflow_error(text());
   }
   return sum;
 }
@@ -184,7 +193,8 @@ std::optional<Dim> Dim::divide_exactly(const Dim& divisor) const {
   while (!rest.terms_.empty()) {
     const auto [monomial, coefficient] = *leading(rest.terms_);
     const auto part = quotient(monomial, head);
-    if (!part || (head_coefficient == -1 && coefficient == INT64_MIN) || coefficient % head_coefficient != 0) return std::nullopt;
+    if (!part || (head_coefficient == -1 && coefficient == INT64_MIN) || coefficient % head_coefficient != 0)
+      return std::nullopt;
     const Dim term = from_term(*part, coefficient / head_coefficient);
     out = out + term;
     rest = rest - term * divisor;
@@ -213,7 +223,8 @@ std::string Dim::text() const {
   const auto append = [&out](const Monomial& monomial, std::int64_t coefficient) {
     const bool negative = coefficient < 0;
     // The magnitude of INT64_MIN needs the unsigned type.
-    const std::uint64_t magnitude = negative ? 0 - static_cast<std::uint64_t>(coefficient) : static_cast<std::uint64_t>(coefficient);
+    const std::uint64_t magnitude =
+        negative ? 0 - static_cast<std::uint64_t>(coefficient) : static_cast<std::uint64_t>(coefficient);
     if (out.empty()) out += negative ? "-" : "";
     else out += negative ? " - " : " + ";
     if (magnitude != 1 || monomial.empty()) out += std::to_string(magnitude) + (monomial.empty() ? "" : "*");
@@ -256,7 +267,8 @@ Dim operator*(const Dim& a, const Dim& b) {
       const Monomial key = product(ma, mb);
       std::int64_t term = 0;
       std::int64_t& sum = out.terms_[key];
-      if (__builtin_mul_overflow(ca, cb, &term) || __builtin_add_overflow(sum, term, &sum)) out.overflowed_ = true;
+      if (__builtin_mul_overflow(ca, cb, &term) || __builtin_add_overflow(sum, term, &sum))
+        out.overflowed_ = true;
       if (sum == 0) out.terms_.erase(key);
     }
   }

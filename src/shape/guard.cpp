@@ -36,7 +36,9 @@ Result<SymbolGuard> parse_symbol(text::Reader& in) {
   if (in.accept("%")) {
     const text::Token token = in.peek();
     LW_TRY(out.multiple_of, in.expect_integer("a multiple"));
-    if (out.multiple_of < 1) return in.error_at(token, ErrorCode::syntax, "cannot read a guard", "the multiple is " + std::to_string(out.multiple_of), "a multiple of at least 1");
+    if (out.multiple_of < 1)
+      return in.error_at(token, ErrorCode::syntax, "cannot read a guard",
+                         "the multiple is " + std::to_string(out.multiple_of), "a multiple of at least 1");
   }
   return out;
 }
@@ -46,7 +48,8 @@ Status parse_alignment(text::Reader& in, Guard& out) {
   LW_TRY(out.alignment_bytes, in.expect_integer("an alignment"));
   const std::int64_t a = out.alignment_bytes;
   if (a < 1 || (a & (a - 1)) != 0)
-    return in.error_at(token, ErrorCode::syntax, "cannot read a guard", "the alignment is " + std::to_string(a), "a power of two, in bytes");
+    return in.error_at(token, ErrorCode::syntax, "cannot read a guard",
+                       "the alignment is " + std::to_string(a), "a power of two, in bytes");
   return Unit{};
 }
 
@@ -55,7 +58,8 @@ Status parse_alignment(text::Reader& in, Guard& out) {
 bool Guard::holds(const Bindings& bindings) const {
   return std::all_of(symbols.begin(), symbols.end(), [&](const SymbolGuard& s) {
     const auto it = bindings.find(s.name);
-    return it != bindings.end() && s.lo <= it->second && it->second <= s.hi && it->second % s.multiple_of == 0;
+    return it != bindings.end() && s.lo <= it->second && it->second <= s.hi &&
+           it->second % s.multiple_of == 0;
   });
 }
 
@@ -85,7 +89,8 @@ std::string Guard::text() const {
 Result<Guard> Guard::parse(std::string_view text) {
   LW_TRY(text::Reader in, text::Reader::read(text));
   Guard out;
-  const bool always = in.at("always") && in.peek(1).kind != text::TokenKind::identifier && in.peek(1).text != "%";
+  const bool always =
+      in.at("always") && in.peek(1).kind != text::TokenKind::identifier && in.peek(1).text != "%";
   if (always) {
     in.next();
   } else {
@@ -97,14 +102,18 @@ Result<Guard> Guard::parse(std::string_view text) {
       }
       const text::Token token = in.peek();
       LW_TRY(SymbolGuard s, parse_symbol(in));
-      const bool twice = std::any_of(out.symbols.begin(), out.symbols.end(), [&](const SymbolGuard& o) { return o.name == s.name; });
-      if (twice) return in.error_at(token, ErrorCode::duplicate_name, "cannot read a guard", "symbol `" + s.name + "` occurs twice", "one guard for each symbol");
+      const bool twice = std::any_of(out.symbols.begin(), out.symbols.end(),
+                                     [&](const SymbolGuard& o) { return o.name == s.name; });
+      if (twice)
+        return in.error_at(token, ErrorCode::duplicate_name, "cannot read a guard",
+                           "symbol `" + s.name + "` occurs twice", "one guard for each symbol");
       out.symbols.push_back(std::move(s));
     } while (in.accept(","));
   }
   LW_CHECK(in.expect_line_end("a guard"));
   if (!in.at_end()) return in.unexpected("a guard", "the end of the text");
-  std::sort(out.symbols.begin(), out.symbols.end(), [](const SymbolGuard& a, const SymbolGuard& b) { return a.name < b.name; });
+  std::sort(out.symbols.begin(), out.symbols.end(),
+            [](const SymbolGuard& a, const SymbolGuard& b) { return a.name < b.name; });
   return out;
 }
 

@@ -8,7 +8,8 @@ namespace loopwright {
 namespace {
 
 using Op = SizeExpr::Op;
-constexpr std::array<std::string_view, 10> kNames = {"constant", "symbol", "add", "sub", "mul", "floor_div", "ceil_div", "mod", "min", "max"};
+constexpr std::array<std::string_view, 10> kNames = {"constant",  "symbol",   "add", "sub", "mul",
+                                                     "floor_div", "ceil_div", "mod", "min", "max"};
 
 std::int64_t saturate(bool overflowed, std::int64_t value, bool negative) noexcept {
   if (!overflowed) return value;
@@ -34,21 +35,32 @@ std::int64_t modulo(std::int64_t a, std::int64_t b) noexcept {
 std::int64_t compute(Op op, std::int64_t a, std::int64_t b) noexcept {
   std::int64_t out = 0;
   switch (op) {
-    case Op::add: { const bool over = __builtin_add_overflow(a, b, &out); return saturate(over, out, a < 0); }
-    case Op::sub: { const bool over = __builtin_sub_overflow(a, b, &out); return saturate(over, out, a < 0); }
-    case Op::mul: { const bool over = __builtin_mul_overflow(a, b, &out); return saturate(over, out, (a < 0) != (b < 0)); }
+    case Op::add: {
+      const bool over = __builtin_add_overflow(a, b, &out);
+      return saturate(over, out, a < 0);
+    }
+    case Op::sub: {
+      const bool over = __builtin_sub_overflow(a, b, &out);
+      return saturate(over, out, a < 0);
+    }
+    case Op::mul: {
+      const bool over = __builtin_mul_overflow(a, b, &out);
+      return saturate(over, out, (a < 0) != (b < 0));
+    }
     case Op::floor_div: return divide(a, b, false);
     case Op::ceil_div: return divide(a, b, true);
     case Op::mod: return modulo(a, b);
     case Op::min: return std::min(a, b);
     case Op::max: return std::max(a, b);
-    case Op::constant: case Op::symbol: break;
+    case Op::constant:
+    case Op::symbol: break;
   }
   return 0;
 }
 
 Error syntax_error(std::string_view text, std::string found) {
-  return Error{ErrorCode::syntax, "cannot read the size program `" + std::string(text) + "`", std::move(found), "", "postfix words, e.g. `s0 64 ceil_div`"};
+  return Error{ErrorCode::syntax, "cannot read the size program `" + std::string(text) + "`",
+               std::move(found), "", "postfix words, e.g. `s0 64 ceil_div`"};
 }
 
 }  // namespace
@@ -78,7 +90,9 @@ int SizeExpr::symbol_count() const {
 
 SizeExpr SizeExpr::apply(Op op, const SizeExpr& a, const SizeExpr& b) {
   LW_BUG_IF(op == Op::constant || op == Op::symbol, "apply of a leaf");
-  const auto is = [](const SizeExpr& e, std::int64_t value) { return e.is_constant() && e.items_[0].value == value; };
+  const auto is = [](const SizeExpr& e, std::int64_t value) {
+    return e.is_constant() && e.items_[0].value == value;
+  };
   if (a.is_constant() && b.is_constant()) return compute(op, a.items_[0].value, b.items_[0].value);
   if ((op == Op::add || op == Op::sub) && is(b, 0)) return a;
   if (op == Op::add && is(a, 0)) return b;
@@ -93,14 +107,17 @@ SizeExpr SizeExpr::apply(Op op, const SizeExpr& a, const SizeExpr& b) {
 }
 
 Result<SizeExpr> SizeExpr::from(const Dim& dim, const std::vector<std::string>& names) {
-  if (dim.overflowed()) return Error{ErrorCode::size_overflow, "cannot compute a size", "a dimension does not fit a signed 64-bit integer", "", ""};
+  if (dim.overflowed())
+    return Error{ErrorCode::size_overflow, "cannot compute a size",
+                 "a dimension does not fit a signed 64-bit integer", "", ""};
   SizeExpr sum = 0;
   for (const auto& [monomial, coefficient] : dim.terms()) {
     SizeExpr term = coefficient;
     for (const std::string& name : monomial) {
       const auto it = std::find(names.begin(), names.end(), name);
       if (it == names.end())
-        return Error{ErrorCode::unknown_name, "cannot compute the size " + dim.text(), "symbol `" + name + "` is not a parameter", "", "one of: " + text::join(names, ", ")};
+        return Error{ErrorCode::unknown_name, "cannot compute the size " + dim.text(),
+                     "symbol `" + name + "` is not a parameter", "", "one of: " + text::join(names, ", ")};
       term = apply(Op::mul, term, symbol(static_cast<int>(it - names.begin())));
     }
     sum = apply(Op::add, sum, term);
@@ -152,13 +169,16 @@ Result<SizeExpr> SizeExpr::parse(std::string_view text) {
       reader.next();
     } else {
       const std::string& word = token.text;
-      const bool digits = word.size() > 1 && word.size() < 8 && word.find_first_not_of("0123456789", 1) == std::string::npos;
-      if (word[0] != 's' || !digits) return syntax_error(text, "`" + word + "` is neither an operation nor a symbol position like `s0`");
+      const bool digits =
+          word.size() > 1 && word.size() < 8 && word.find_first_not_of("0123456789", 1) == std::string::npos;
+      if (word[0] != 's' || !digits)
+        return syntax_error(text, "`" + word + "` is neither an operation nor a symbol position like `s0`");
       out.items_.push_back({Op::symbol, std::stol(word.substr(1))});
       ++depth;
       reader.next();
     }
-    if (depth > kMaxDepth) return syntax_error(text, "it needs more than " + std::to_string(kMaxDepth) + " values at once");
+    if (depth > kMaxDepth)
+      return syntax_error(text, "it needs more than " + std::to_string(kMaxDepth) + " values at once");
   }
   if (depth != 1) return syntax_error(text, "it leaves " + std::to_string(depth) + " values instead of one");
   return out;

@@ -10,7 +10,8 @@ namespace {
 
 bool is_word(std::string_view w) {
   return !w.empty() && std::all_of(w.begin(), w.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
   });
 }
 
@@ -30,7 +31,10 @@ void set_default_limits(Target& t) {
 }
 
 Error malformed(std::string_view text, std::string found) {
-  return {ErrorCode::syntax, "read a target", std::move(found) + " in `" + std::string(text) + "`", {},
+  return {ErrorCode::syntax,
+          "read a target",
+          std::move(found) + " in `" + std::string(text) + "`",
+          {},
           "kind:arch or kind:arch:+feature,+feature, e.g. cpu:x86-64-v3:+avx2,+fma"};
 }
 
@@ -69,7 +73,8 @@ Result<Target> Target::parse(std::string_view text) {
   t.arch = parts[1];
   if (parts.size() == 3)
     for (const std::string_view f : split_at(parts[2], ',')) {
-      if (f.size() < 2 || f[0] != '+' || !is_word(f.substr(1))) return malformed(text, "feature `" + std::string(f) + "`");
+      if (f.size() < 2 || f[0] != '+' || !is_word(f.substr(1)))
+        return malformed(text, "feature `" + std::string(f) + "`");
       t.features.emplace_back(f.substr(1));
     }
   std::sort(t.features.begin(), t.features.end());

@@ -210,12 +210,15 @@ Result<Reader> Reader::read(std::string_view text, std::string source, bool join
   const bool good = scanner.scan();
   reader.tokens_ = std::move(scanner.tokens);
   if (!good) {
-    return reader.error_at(reader.tokens_.back(), ErrorCode::syntax, "cannot read the text", "found " + scanner.problem);
+    return reader.error_at(reader.tokens_.back(), ErrorCode::syntax, "cannot read the text",
+                           "found " + scanner.problem);
   }
   return reader;
 }
 
-const Token& Reader::peek(std::size_t ahead) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
+const Token& Reader::peek(std::size_t ahead) const {
+  return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+}
 
 Token Reader::next() {
   Token token = peek();
@@ -255,7 +258,8 @@ Result<std::int64_t> Reader::expect_integer(std::string_view asked) {
   }
   const std::uint64_t limit = std::uint64_t{INT64_MAX} + (negative ? 1 : 0);
   if (token.integer > limit)
-    return error_at(token, ErrorCode::size_overflow, "cannot read " + std::string(asked), token.text + " does not fit a signed 64-bit integer");
+    return error_at(token, ErrorCode::size_overflow, "cannot read " + std::string(asked),
+                    token.text + " does not fit a signed 64-bit integer");
   const std::uint64_t magnitude = next().integer;
   return static_cast<std::int64_t>(negative ? 0 - magnitude : magnitude);
 }
@@ -296,12 +300,15 @@ Error Reader::unexpected(std::string_view asked, std::string_view expected) cons
                   "found " + describe(token) + ", expected " + std::string(expected));
 }
 
-Error Reader::error_at(const Token& token, ErrorCode code, std::string asked, std::string found, std::string works) const {
-  std::string where = source_.empty() ? "line " + std::to_string(token.line) + ":" : source_ + ":" + std::to_string(token.line) + ":";
+Error Reader::error_at(const Token& token, ErrorCode code, std::string asked, std::string found,
+                       std::string works) const {
+  std::string where = source_.empty() ? "line " + std::to_string(token.line) + ":"
+                                      : source_ + ":" + std::to_string(token.line) + ":";
   where += std::to_string(token.column);
   const auto index = static_cast<std::size_t>(token.line - 1);
   if (index < lines_.size() && lines_[index].size() <= 200) {
-    where += "\n  " + lines_[index] + "\n  " + std::string(static_cast<std::size_t>(token.column - 1), ' ') + "^";
+    where +=
+        "\n  " + lines_[index] + "\n  " + std::string(static_cast<std::size_t>(token.column - 1), ' ') + "^";
   }
   return Error{code, std::move(asked), std::move(found), std::move(where), std::move(works)};
 }

@@ -18,12 +18,12 @@ enum class TokenKind : std::uint8_t { identifier, integer, real, string, punctua
 /// `#` begins a comment that ends with its line. Blank lines give no newline token.
 struct Token {
   TokenKind kind = TokenKind::end;
-  std::string text;            ///< as written; for strings the value without quotes and escapes
-  std::string suffix;          ///< of a number
-  std::uint64_t integer = 0;   ///< magnitude, for TokenKind::integer
-  double real = 0;             ///< value of a number of either kind
-  int line = 1;                ///< from 1
-  int column = 1;              ///< from 1; of the first token of a line it is the indentation + 1
+  std::string text;           ///< as written; for strings the value without quotes and escapes
+  std::string suffix;         ///< of a number
+  std::uint64_t integer = 0;  ///< magnitude, for TokenKind::integer
+  double real = 0;            ///< value of a number of either kind
+  int line = 1;               ///< from 1
+  int column = 1;             ///< from 1; of the first token of a line it is the indentation + 1
 };
 
 /// Tokens of a text with a place in them. Copy it to look ahead, or use position() and seek().
@@ -57,7 +57,8 @@ class Reader {
   /// Syntax error at the next token: found it, while `expected` was expected.
   Error unexpected(std::string_view asked, std::string_view expected) const;
   /// An error of any code at a token.
-  Error error_at(const Token& token, ErrorCode code, std::string asked, std::string found, std::string works = {}) const;
+  Error error_at(const Token& token, ErrorCode code, std::string asked, std::string found,
+                 std::string works = {}) const;
 
  private:
   std::vector<Token> tokens_;  ///< the last one is TokenKind::end

@@ -15,15 +15,20 @@ namespace {
 constexpr std::uint64_t kSeeds = 300;
 
 /// Bit for bit, any NaN being equal to any other.
-void expect_same(const std::map<std::string, ir::Array>& a, const std::map<std::string, ir::Array>& b, const std::string& what) {
+void expect_same(const std::map<std::string, ir::Array>& a, const std::map<std::string, ir::Array>& b,
+                 const std::string& what) {
   for (const auto& [name, x] : a) {
     const ir::Array& y = b.at(name);
     ASSERT_EQ(x.data.size(), y.data.size()) << what;
     const auto width = static_cast<std::size_t>(size_bytes(x.dtype));
     for (std::size_t at = 0; at + width <= x.data.size(); at += width) {
-      const double u = ir::load_element(x.dtype, x.data.data() + at), v = ir::load_element(y.dtype, y.data.data() + at);
-      const bool same = std::equal(x.data.begin() + static_cast<std::ptrdiff_t>(at), x.data.begin() + static_cast<std::ptrdiff_t>(at + width), y.data.begin() + static_cast<std::ptrdiff_t>(at));
-      ASSERT_TRUE(same || (std::isnan(u) && std::isnan(v))) << what << ": " << name << " at byte " << at << ": " << u << " and " << v;
+      const double u = ir::load_element(x.dtype, x.data.data() + at),
+                   v = ir::load_element(y.dtype, y.data.data() + at);
+      const bool same = std::equal(x.data.begin() + static_cast<std::ptrdiff_t>(at),
+                                   x.data.begin() + static_cast<std::ptrdiff_t>(at + width),
+                                   y.data.begin() + static_cast<std::ptrdiff_t>(at));
+      ASSERT_TRUE(same || (std::isnan(u) && std::isnan(v)))
+          << what << ": " << name << " at byte " << at << ": " << u << " and " << v;
     }
   }
 }
@@ -58,11 +63,13 @@ TEST(RandomKernels, keep_their_results_when_parsed_copied_and_simplified) {
       auto expected = inputs;
       const Status ran = ir::interpret(k, bindings, expected);
       ASSERT_TRUE(ran.ok()) << "seed " << seed << "\n" << ran.error().message();
-      for (const ir::Kernel* variant : std::initializer_list<const ir::Kernel*>{&copied, &*parsed, &simplified}) {
+      for (const ir::Kernel* variant :
+           std::initializer_list<const ir::Kernel*>{&copied, &*parsed, &simplified}) {
         auto found = inputs;
         const Status again = ir::interpret(*variant, bindings, found);
         ASSERT_TRUE(again.ok()) << "seed " << seed << "\n" << again.error().message();
-        expect_same(expected, found, "seed " + std::to_string(seed) + "\n" + ir::print(k) + "\n" + ir::print(*variant));
+        expect_same(expected, found,
+                    "seed " + std::to_string(seed) + "\n" + ir::print(k) + "\n" + ir::print(*variant));
       }
     }
   }

@@ -48,7 +48,8 @@ class Generator {
       if (!chance(60)) continue;
       const std::int64_t hi = 3 + pick(15);
       k_.symbols.push_back({Symbol{name, pick(3) == 0 ? 0 : 1, hi}, fresh_var(name)});
-      if (hi >= 8 && chance(30)) k_.guard = Guard::both(k_.guard, Guard{{SymbolGuard{name, 0, INT64_MAX, 4}}, 1});
+      if (hi >= 8 && chance(30))
+        k_.guard = Guard::both(k_.guard, Guard{{SymbolGuard{name, 0, INT64_MAX, 4}}, 1});
     }
   }
 
@@ -64,7 +65,8 @@ class Generator {
 
   /// Sizes repeat often, so that nests can be fused and computed at each other.
   std::vector<Expr> shape() {
-    if (!shapes_.empty() && chance(60)) return shapes_[static_cast<std::size_t>(pick(static_cast<int>(shapes_.size())))];
+    if (!shapes_.empty() && chance(60))
+      return shapes_[static_cast<std::size_t>(pick(static_cast<int>(shapes_.size())))];
     std::vector<Expr> out;
     const int rank = 1 + pick(3);
     for (int d = 0; d < rank; ++d) out.push_back(extent());
@@ -73,7 +75,8 @@ class Generator {
   }
 
   DType dtype() {
-    constexpr DType kTypes[] = {DType::f32, DType::f32, DType::f32, DType::f32, DType::bf16, DType::f16, DType::f64, DType::i64, DType::i32, DType::i8};
+    constexpr DType kTypes[] = {DType::f32, DType::f32, DType::f32, DType::f32, DType::bf16,
+                                DType::f16, DType::f64, DType::i64, DType::i32, DType::i8};
     return kTypes[pick(10)];
   }
 
@@ -114,7 +117,9 @@ class Generator {
         index.push_back(chance(10) ? d - int_imm(1) - v : v);
         continue;
       }
-      const Expr v = axes.empty() ? int_imm(0) : var(axes[static_cast<std::size_t>(pick(static_cast<int>(axes.size())))].var);
+      const Expr v = axes.empty()
+                         ? int_imm(0)
+                         : var(axes[static_cast<std::size_t>(pick(static_cast<int>(axes.size())))].var);
       if (!may_be_empty(d) && chance(40)) {
         index.push_back(chance(50) ? mod(v + int_imm(pick(4)), d) : ir::min(v, d - int_imm(1)));
         continue;
@@ -135,14 +140,17 @@ class Generator {
     if (depth == 0 || chance(25)) return leaf(t, axes);
     const auto next = [&] { return value(t, axes, depth - 1); };
     switch (pick(9)) {
-      case 0: case 1: return binary(BinaryOp::add, next(), next());
+      case 0:
+      case 1: return binary(BinaryOp::add, next(), next());
       case 2: return binary(BinaryOp::sub, next(), next());
       case 3: return binary(BinaryOp::mul, next(), next());
       case 4: return ir::min(next(), next());
       case 5: return ir::max(next(), next());
       case 6: return unary(UnaryOp::abs, next());
       case 7: return select(lt(next(), next()), next(), next());
-      default: return is_float(t) ? unary(chance(50) ? UnaryOp::tanh : UnaryOp::sigmoid, next()) : unary(UnaryOp::neg, next());
+      default:
+        return is_float(t) ? unary(chance(50) ? UnaryOp::tanh : UnaryOp::sigmoid, next())
+                           : unary(UnaryOp::neg, next());
     }
   }
 
@@ -155,7 +163,8 @@ class Generator {
 
   std::vector<Axis> axes_of(const std::vector<Expr>& shape, const std::string& prefix) {
     std::vector<Axis> out;
-    for (std::size_t d = 0; d < shape.size(); ++d) out.push_back({fresh_var(prefix + "_" + std::to_string(d)), shape[d]});
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      out.push_back({fresh_var(prefix + "_" + std::to_string(d)), shape[d]});
     return out;
   }
 
@@ -174,7 +183,8 @@ class Generator {
     const std::vector<Axis> axes = axes_of(b->shape, name);
     Stmt body;
     switch (pick(6)) {
-      case 0: case 1: body = reduction(b, axes); break;
+      case 0:
+      case 1: body = reduction(b, axes); break;
       case 2: body = scan(b, axes); break;
       case 3: body = argument(b, axes, n); break;
       default: body = wrap(axes, pointwise(b, axes)); break;
@@ -188,10 +198,12 @@ class Generator {
     const Stmt plain = store(b, vars_of(axes), v);
     if (chance(15)) {
       const Var t = fresh_var(b->name + "_v");
-      return let(t, v, store(b, vars_of(axes), binary(BinaryOp::add, var(t, b->dtype), constant(1, b->dtype))));
+      return let(t, v,
+                 store(b, vars_of(axes), binary(BinaryOp::add, var(t, b->dtype), constant(1, b->dtype))));
     }
     if (!chance(15)) return plain;
-    return seq({plain, if_then(lt(var(axes[0].var), int_imm(1 + pick(4))), store(b, vars_of(axes), value(b->dtype, axes, 1)))});
+    return seq({plain, if_then(lt(var(axes[0].var), int_imm(1 + pick(4))),
+                               store(b, vars_of(axes), value(b->dtype, axes, 1)))});
   }
 
   /// Over one or two axes; the sum is set first for each element.
@@ -231,7 +243,8 @@ class Generator {
 
   /// Position and value of the largest element along an axis.
   Stmt argument(const Buffer& b, const std::vector<Axis>& axes, int n) {
-    const auto position = std::make_shared<const BufferInfo>(BufferInfo{"p" + std::to_string(n), DType::i64, Memory::global, b->shape, {}});
+    const auto position = std::make_shared<const BufferInfo>(
+        BufferInfo{"p" + std::to_string(n), DType::i64, Memory::global, b->shape, {}});
     const Axis r{fresh_var(b->name + "_r"), extent()};
     std::vector<Axis> all = axes;
     all.push_back(r);
@@ -239,7 +252,8 @@ class Generator {
     const std::vector<Expr> start = identity(monoid, {b->dtype, DType::i64});
     k_.params.push_back({position, ArgRole::output});
     return wrap(axes, seq({store(b, vars_of(axes), start[0]), store(position, vars_of(axes), start[1]),
-                           wrap({r}, update(monoid, {b, position}, vars_of(axes), {value(b->dtype, all, 2), var(r.var)}))}));
+                           wrap({r}, update(monoid, {b, position}, vars_of(axes),
+                                            {value(b->dtype, all, 2), var(r.var)}))}));
   }
 
   std::mt19937_64 rng_;
@@ -272,15 +286,20 @@ Bindings random_bindings(const ir::Kernel& k, std::uint64_t seed) {
   for (const SymbolParam& s : k.symbols) {
     SymbolGuard guard{s.symbol.name, s.symbol.lo, s.symbol.hi, 1};
     for (const SymbolGuard& g : k.guard.symbols)
-      if (g.name == s.symbol.name) guard = {g.name, std::max(g.lo, s.symbol.lo), std::min(g.hi, s.symbol.hi), g.multiple_of};
-    const std::int64_t first = (guard.lo + guard.multiple_of - 1) / guard.multiple_of, last = guard.hi / guard.multiple_of;
+      if (g.name == s.symbol.name)
+        guard = {g.name, std::max(g.lo, s.symbol.lo), std::min(g.hi, s.symbol.hi), g.multiple_of};
+    const std::int64_t first = (guard.lo + guard.multiple_of - 1) / guard.multiple_of,
+                       last = guard.hi / guard.multiple_of;
     LW_BUG_IF(first > last, "no value of " + s.symbol.name + " satisfies the guard");
-    out[s.symbol.name] = (first + static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(last - first + 1))) * guard.multiple_of;
+    out[s.symbol.name] =
+        (first + static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(last - first + 1))) *
+        guard.multiple_of;
   }
   return out;
 }
 
-std::map<std::string, ir::Array> random_arguments(const ir::Kernel& k, const Bindings& bindings, std::uint64_t seed) {
+std::map<std::string, ir::Array> random_arguments(const ir::Kernel& k, const Bindings& bindings,
+                                                  std::uint64_t seed) {
   std::mt19937_64 rng(seed);
   std::map<std::string, Array> out;
   for (const Param& p : k.params) {
@@ -297,7 +316,9 @@ std::map<std::string, ir::Array> random_arguments(const ir::Kernel& k, const Bin
       const auto step = static_cast<std::int64_t>(rng() % 17) - 8;
       if (p.role == ArgRole::output) store_integer(b.dtype, a.data.data() + at, 99);
       else if (is_float(b.dtype)) store_element(b.dtype, a.data.data() + at, 0.5 * static_cast<double>(step));
-      else store_integer(b.dtype, a.data.data() + at, b.dtype == DType::u8 || b.dtype == DType::boolean ? step & 1 : step);
+      else
+        store_integer(b.dtype, a.data.data() + at,
+                      b.dtype == DType::u8 || b.dtype == DType::boolean ? step & 1 : step);
     }
     out[b.name] = std::move(a);
   }

@@ -16,7 +16,8 @@ ir::Kernel random_kernel(std::uint64_t seed);
 /// Values within the symbols' ranges and the guard.
 Bindings random_bindings(const ir::Kernel& k, std::uint64_t seed);
 /// An array for each parameter: small halves and integers, so that most sums are exact in any order. Outputs hold junk.
-std::map<std::string, ir::Array> random_arguments(const ir::Kernel& k, const Bindings& bindings, std::uint64_t seed);
+std::map<std::string, ir::Array> random_arguments(const ir::Kernel& k, const Bindings& bindings,
+                                                  std::uint64_t seed);
 /// The value of an expression over symbols.
 std::int64_t size_of(const ir::Expr& e, const ir::Kernel& k, const Bindings& bindings);
 

@@ -21,15 +21,17 @@ std::string simplified(const std::string& text) {
 /// The index stored at y[...] after simplifying inside the given loops and conditions.
 struct IndexCase {
   const char* name;
-  const char* lines;   ///< loops, conditions and lets around the store, each ended by a newline
-  const char* input;   ///< an i64 expression
+  const char* lines;  ///< loops, conditions and lets around the store, each ended by a newline
+  const char* input;  ///< an i64 expression
   const char* output;
 };
 class IndexRules : public ::testing::TestWithParam<IndexCase> {};
 
 TEST_P(IndexRules, give) {
   const IndexCase& c = GetParam();
-  std::string text = "kernel k(y: i64[1000000] out)\n  symbol n in 1..8192\n  symbol m in 1..100\n  assume n % 64\n  level scheduled\n";
+  std::string text =
+      "kernel k(y: i64[1000000] out)\n  symbol n in 1..8192\n  symbol m in 1..100\n  assume n % 64\n  level "
+      "scheduled\n";
   std::string lines = c.lines;
   std::string indent = "  ";
   for (std::size_t begin = 0; begin < lines.size();) {
@@ -62,8 +64,10 @@ INSTANTIATE_TEST_SUITE_P(
         IndexCase{"min_by_bounds", kTile, "min(i, 40) + max(j, i - 50)", "i + j"},
         IndexCase{"min_is_ordered", kTile, "min(j, i) - min(i, j)", "0"},
         IndexCase{"min_of_full_tile", "for i in 0..floor_div(n, 64)\n", "min(64, n - i*64)", "64"},
-        IndexCase{"min_of_ragged_tile", "for i in 0..floor_div(n + 63, 60)\n", "min(60, n - i*60)", "min(n - i*60, 60)"},
-        IndexCase{"fuse_by_symbol", "for i in 0..8\nfor j in 0..m\n", "floor_div(i*m + j, m)*1000 + mod(i*m + j, m)", "i*1000 + j"},
+        IndexCase{"min_of_ragged_tile", "for i in 0..floor_div(n + 63, 60)\n", "min(60, n - i*60)",
+                  "min(n - i*60, 60)"},
+        IndexCase{"fuse_by_symbol", "for i in 0..8\nfor j in 0..m\n",
+                  "floor_div(i*m + j, m)*1000 + mod(i*m + j, m)", "i*1000 + j"},
         IndexCase{"select_under_condition", kTile, "select(j < 4, min(j, 3), max(j, 4))", "j"},
         IndexCase{"condition_of_enclosing_if", "for i in 0..32\nif i*8 < m\n", "min(i, m - 1)", "i"},
         IndexCase{"negated_condition", "for i in 0..32\nif logical_not(i < 7)\n", "max(i, 7)", "i"},
@@ -82,7 +86,9 @@ class ConditionRules : public ::testing::TestWithParam<ConditionCase> {};
 
 TEST_P(ConditionRules, give) {
   const ConditionCase& c = GetParam();
-  std::string text = "kernel k(y: i64[1] out, f: f32[1] in)\n  symbol n in 1..8192\n  symbol m in 1..100\n  assume n % 64\n  level scheduled\n";
+  std::string text =
+      "kernel k(y: i64[1] out, f: f32[1] in)\n  symbol n in 1..8192\n  symbol m in 1..100\n  assume n % 64\n "
+      " level scheduled\n";
   std::string lines = c.loops, indent = "  ";
   for (std::size_t begin = 0; begin < lines.size();) {
     const std::size_t end = lines.find('\n', begin);
@@ -95,19 +101,25 @@ TEST_P(ConditionRules, give) {
   const std::size_t at = got.rfind("if ");
   const bool first_is_loop_condition = at == std::string::npos;
   if (std::string(c.output) == "false") EXPECT_EQ(got.find("y[0]"), std::string::npos) << got;
-  else if (std::string(c.output) == "true") EXPECT_TRUE(first_is_loop_condition && got.find("y[0]") != std::string::npos) << got;
+  else if (std::string(c.output) == "true")
+    EXPECT_TRUE(first_is_loop_condition && got.find("y[0]") != std::string::npos) << got;
   else EXPECT_EQ(got.substr(at + 3, got.find('\n', at) - at - 3), c.output) << got;
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Simplify, ConditionRules,
     ::testing::Values(
-        ConditionCase{"exact_symbolic_tiles", "for io in 0..floor_div(n, 64)\nfor ii in 0..64\n", "io*64 + ii < n", "true"},
-        ConditionCase{"divisible_ragged_tiles", "for io in 0..floor_div(n + 63, 64)\nfor ii in 0..64\n", "io*64 + ii < n", "true"},
-        ConditionCase{"ragged_tiles", "for io in 0..floor_div(m + 7, 8)\nfor ii in 0..8\n", "io*8 + ii < m", "io*8 + ii < m"},
+        ConditionCase{"exact_symbolic_tiles", "for io in 0..floor_div(n, 64)\nfor ii in 0..64\n",
+                      "io*64 + ii < n", "true"},
+        ConditionCase{"divisible_ragged_tiles", "for io in 0..floor_div(n + 63, 64)\nfor ii in 0..64\n",
+                      "io*64 + ii < n", "true"},
+        ConditionCase{"ragged_tiles", "for io in 0..floor_div(m + 7, 8)\nfor ii in 0..8\n", "io*8 + ii < m",
+                      "io*8 + ii < m"},
         ConditionCase{"first_of_ragged_tile", "for io in 0..floor_div(m + 7, 8)\n", "io*8 < m", "true"},
-        ConditionCase{"clamped_tile", "for io in 0..floor_div(m + 7, 8)\nfor ii in 0..min(8, m - io*8)\n", "io*8 + ii < m", "true"},
-        ConditionCase{"two_levels", "for a in 0..floor_div(n, 64)\nfor b in 0..8\nfor c in 0..8\n", "(a*8 + b)*8 + c < n", "true"},
+        ConditionCase{"clamped_tile", "for io in 0..floor_div(m + 7, 8)\nfor ii in 0..min(8, m - io*8)\n",
+                      "io*8 + ii < m", "true"},
+        ConditionCase{"two_levels", "for a in 0..floor_div(n, 64)\nfor b in 0..8\nfor c in 0..8\n",
+                      "(a*8 + b)*8 + c < n", "true"},
         ConditionCase{"beyond_the_end", "for i in 0..m\n", "i >= m", "false"},
         ConditionCase{"triangle", "for i in 0..m\nfor j in 0..i + 1\n", "j < m", "true"},
         ConditionCase{"at_most_becomes_less", "for i in 0..m\n", "i <= m - 2", "i + 1 < m"},
@@ -117,13 +129,18 @@ INSTANTIATE_TEST_SUITE_P(
         ConditionCase{"no_multiple_is_odd", "for i in 0..m\n", "i*2 == 7", "false"},
         ConditionCase{"implied_part_is_dropped", "for i in 0..m\n", "i < 50 and i < 70 and i < 20", "i < 20"},
         ConditionCase{"either_side_decides", "for i in 0..m\n", "i < 50 or i >= 50", "true"},
-        ConditionCase{"not_of_comparison", "for i in 0..m\n", "logical_not(i < 50 and f[0] < 1.0f32)", "logical_not(i < 50 and f[0] < 1.0f32)"},
-        ConditionCase{"nan_keeps_float_comparisons", "for i in 0..m\n", "logical_not(f[0] < 1.0f32)", "logical_not(f[0] < 1.0f32)"},
+        ConditionCase{"not_of_comparison", "for i in 0..m\n", "logical_not(i < 50 and f[0] < 1.0f32)",
+                      "logical_not(i < 50 and f[0] < 1.0f32)"},
+        ConditionCase{"nan_keeps_float_comparisons", "for i in 0..m\n", "logical_not(f[0] < 1.0f32)",
+                      "logical_not(f[0] < 1.0f32)"},
         ConditionCase{"strided_rows", "for i in 0..m\nfor j in 0..n\n", "i*n + j < m*n", "true"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Simplify, drops_what_never_runs) {
-  EXPECT_EQ(simplified("kernel k(y: i64[1] out)\n  symbol n in 4..9\n  level scheduled\n  for i in 0..n - 9\n    y[0] = 1\n  if n < 4\n    y[0] = 2\n  for i in 0..n\n    if n > 100\n      y[0] = 3\n"), "  nothing\n");
+  EXPECT_EQ(
+      simplified("kernel k(y: i64[1] out)\n  symbol n in 4..9\n  level scheduled\n  for i in 0..n - 9\n    "
+                 "y[0] = 1\n  if n < 4\n    y[0] = 2\n  for i in 0..n\n    if n > 100\n      y[0] = 3\n"),
+      "  nothing\n");
 }
 
 TEST(Simplify, keeps_floats_but_exact_identities) {
@@ -146,18 +163,24 @@ TEST(Simplify, keeps_floats_but_exact_identities) {
 }
 
 TEST(Simplify, data_from_memory_may_wrap) {
-  const std::string text = "kernel k(x: i64[8] in, y: i64[8] out)\n  level scheduled\n  y[0] = floor_div(x[0]*8, 8)\n  y[1] = x[1]*2 + x[1]\n  if x[0] < x[0] + 1\n    y[2] = 0\n";
-  EXPECT_EQ(simplified(text), "  y[0] = floor_div(x[0]*8, 8)\n  y[1] = x[1]*3\n  if x[0] < x[0] + 1\n    y[2] = 0\n");
+  const std::string text =
+      "kernel k(x: i64[8] in, y: i64[8] out)\n  level scheduled\n  y[0] = floor_div(x[0]*8, 8)\n  y[1] = "
+      "x[1]*2 + x[1]\n  if x[0] < x[0] + 1\n    y[2] = 0\n";
+  EXPECT_EQ(simplified(text),
+            "  y[0] = floor_div(x[0]*8, 8)\n  y[1] = x[1]*3\n  if x[0] < x[0] + 1\n    y[2] = 0\n");
 }
 
 TEST(Simplify, a_condition_on_memory_is_not_kept_past_a_store) {
-  const std::string text = "kernel k(y: i64[8] inout)\n  level scheduled\n  if y[0] < 4\n    y[0] = 9\n    if y[0] < 4\n      y[1] = 0\n";
+  const std::string text =
+      "kernel k(y: i64[8] inout)\n  level scheduled\n  if y[0] < 4\n    y[0] = 9\n    if y[0] < 4\n      "
+      "y[1] = 0\n";
   EXPECT_EQ(simplified(text), text.substr(text.find("  if")));
 }
 
 TEST(Affine, takes_coefficients_apart) {
   const Var i = fresh_var("i"), j = fresh_var("j"), n = fresh_var("n");
-  const auto a = as_affine((var(i) * int_imm(4) + var(j)) * int_imm(2) + var(n) * var(n) + int_imm(7), {i, j});
+  const auto a =
+      as_affine((var(i) * int_imm(4) + var(j)) * int_imm(2) + var(n) * var(n) + int_imm(7), {i, j});
   ASSERT_TRUE(a);
   EXPECT_EQ(a->coefficients.at(i), 8);
   EXPECT_EQ(a->coefficients.at(j), 2);
@@ -195,7 +218,9 @@ class RandomExpressions {
   Expr index(int depth) {
     if (depth == 0 || pick(5) == 0) return leaf();
     switch (pick(12)) {
-      case 0: case 1: case 2: return index(depth - 1) + index(depth - 1);
+      case 0:
+      case 1:
+      case 2: return index(depth - 1) + index(depth - 1);
       case 3: return index(depth - 1) - index(depth - 1);
       case 4: return index(depth - 1) * int_imm(pick(17) - 4);
       case 5: return index(depth - 1) * leaf();
@@ -204,7 +229,9 @@ class RandomExpressions {
       case 8: return ir::min(index(depth - 1), index(depth - 1));
       case 9: return ir::max(index(depth - 1), index(depth - 1));
       case 10: return select(condition(depth - 1), index(depth - 1), index(depth - 1));
-      default: return pick(2) ? binary(BinaryOp::div, index(depth - 1), int_imm(pick(9) - 2)) : floor_div(var(i_) * int_imm(tile_) + var(j_), int_imm(tile_)) + index(depth - 1);
+      default:
+        return pick(2) ? binary(BinaryOp::div, index(depth - 1), int_imm(pick(9) - 2))
+                       : floor_div(var(i_) * int_imm(tile_) + var(j_), int_imm(tile_)) + index(depth - 1);
     }
   }
 

@@ -43,21 +43,26 @@ TEST_F(Verify, a_shared_expression_is_checked_in_every_scope) {
 }
 
 TEST_F(Verify, a_variable_bound_twice_is_refused) {
-  EXPECT_NE(problem(seq({loop(i, int_imm(8), copy()), loop(i, int_imm(8), copy())})).find("bound twice"), std::string::npos);
+  EXPECT_NE(problem(seq({loop(i, int_imm(8), copy()), loop(i, int_imm(8), copy())})).find("bound twice"),
+            std::string::npos);
 }
 
 TEST_F(Verify, writing_an_input_is_refused) {
-  EXPECT_NE(problem(store(x, {int_imm(0)}, float_imm(0, DType::f32))).find("input `x` is written"), std::string::npos);
+  EXPECT_NE(problem(store(x, {int_imm(0)}, float_imm(0, DType::f32))).find("input `x` is written"),
+            std::string::npos);
 }
 
 TEST_F(Verify, a_buffer_outside_its_alloc_is_refused) {
   const Buffer t = buffer("t");
-  EXPECT_NE(problem(seq({alloc(t, seq({})), store(t, {int_imm(0)}, float_imm(0, DType::f32))})).find("buffer `t` is used outside"), std::string::npos);
+  EXPECT_NE(problem(seq({alloc(t, seq({})), store(t, {int_imm(0)}, float_imm(0, DType::f32))}))
+                .find("buffer `t` is used outside"),
+            std::string::npos);
   EXPECT_NE(problem(alloc(buffer("x"), seq({}))).find("given twice"), std::string::npos);
 }
 
 TEST_F(Verify, wrong_dtypes_of_hand_made_nodes_are_found) {
-  const Expr bad = std::make_shared<const ExprNode>(ExprNode{Binary{BinaryOp::add, int_imm(1), float_imm(1, DType::f32)}, DType::f32});
+  const Expr bad = std::make_shared<const ExprNode>(
+      ExprNode{Binary{BinaryOp::add, int_imm(1), float_imm(1, DType::f32)}, DType::f32});
   EXPECT_NE(problem(store(y, {int_imm(0)}, bad)).find("add of i64 and f32"), std::string::npos);
   const Expr wide = std::make_shared<const ExprNode>(ExprNode{IntImm{300}, DType::i8});
   EXPECT_NE(problem(let(i, wide, seq({}))).find("literal 300 is no value of i8"), std::string::npos);
@@ -68,10 +73,13 @@ TEST_F(Verify, wrong_dtypes_of_hand_made_nodes_are_found) {
 TEST_F(Verify, levels_forbid_what_they_say) {
   EXPECT_NE(problem(loop(i, int_imm(8), copy(), LoopKind::parallel), Level::naive), "");
   EXPECT_EQ(problem(loop(i, int_imm(8), copy(), LoopKind::parallel), Level::emittable), "");
-  EXPECT_NE(problem(loop(fresh_var("o"), int_imm(1), loop(i, int_imm(8), copy(), LoopKind::parallel)), Level::emittable), "");
+  EXPECT_NE(problem(loop(fresh_var("o"), int_imm(1), loop(i, int_imm(8), copy(), LoopKind::parallel)),
+                    Level::emittable),
+            "");
   EXPECT_NE(problem(loop(i, int_imm(8), copy(), LoopKind::unroll), Level::flat), "");
   EXPECT_NE(problem(alloc(buffer("t", DType::f32, Memory::registers), seq({})), Level::naive), "");
-  const Buffer matrix = std::make_shared<const BufferInfo>(BufferInfo{"m", DType::f32, Memory::shared, {int_imm(2), int_imm(2)}, {}});
+  const Buffer matrix = std::make_shared<const BufferInfo>(
+      BufferInfo{"m", DType::f32, Memory::shared, {int_imm(2), int_imm(2)}, {}});
   EXPECT_EQ(problem(alloc(matrix, seq({})), Level::scheduled), "");
   EXPECT_NE(problem(alloc(matrix, seq({})), Level::flat), "");
 }
