@@ -35,6 +35,7 @@ Result<Machine> Machine::create(const CpuTarget& target) {
   if (llvm_target == nullptr) return make_error("LLVM says: " + message);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // only where the instruction carries `contract`
+  options.MCOptions.AsmVerbose = true;                   // names spills in assembly text
   Machine m;
   m.target_ = target;
   m.machine_.reset(llvm_target->createTargetMachine(kTriple, target.base, target.features, options, llvm::Reloc::PIC_,

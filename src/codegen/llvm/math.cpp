@@ -150,13 +150,26 @@ llvm::Value* MathEmitter::tanh_f32(V x) {
                          intrinsic(llvm::Intrinsic::copysign, {large, x}));
 }
 
-/// exp(-|x|) never overflows, and keeps the denormal results of very negative x.
+/// e / (1 + e) or 1 / (1 + e) with e = exp(-|x|), which never overflows and keeps the denormal results of very negative
+/// x. In f32 the roundings of the sum and of the quotient are undone, as exp has used up most of the allowed error.
 llvm::Value* MathEmitter::sigmoid(V x) {
-  const V minus = b_.CreateFNeg(intrinsic(llvm::Intrinsic::fabs, {x}));
-  const V e = emit(ir::UnaryOp::exp, minus);
+  const V e = emit(ir::UnaryOp::exp, b_.CreateFNeg(intrinsic(llvm::Intrinsic::fabs, {x})));
   const V one = number(x, 1.0);
-  const V numerator = b_.CreateSelect(b_.CreateFCmpOLT(x, number(x, 0.0)), e, one);
-  return b_.CreateFDiv(numerator, b_.CreateFAdd(one, e));
+  const V negative = b_.CreateFCmpOLT(x, number(x, 0.0));
+  const V numerator = b_.CreateSelect(negative, e, one);
+  if (x->getType()->getScalarType()->isFloatTy() && !fma_) {
+    llvm::Type* wide = type_like(x, b_.getDoubleTy());
+    const V sum = b_.CreateFAdd(b_.CreateFPExt(e, wide), llvm::ConstantFP::get(wide, 1.0));
+    return b_.CreateFPTrunc(b_.CreateFDiv(b_.CreateFPExt(numerator, wide), sum), x->getType());
+  }
+  const V sum = b_.CreateFAdd(one, e);
+  const V quotient = b_.CreateFDiv(numerator, sum);
+  if (!x->getType()->getScalarType()->isFloatTy()) return quotient;
+  const V lost = b_.CreateFSub(e, b_.CreateFSub(sum, one));
+  const V remainder = mul_add(b_.CreateFNeg(quotient), lost, mul_add(b_.CreateFNeg(quotient), sum, numerator));
+  // 1 / sum, well enough to scale a remainder.
+  const V inverse = b_.CreateSelect(negative, b_.CreateFSub(one, quotient), quotient);
+  return mul_add(remainder, inverse, quotient);
 }
 
 llvm::Value* MathEmitter::erf_f32(V x) {

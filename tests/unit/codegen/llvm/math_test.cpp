@@ -125,6 +125,13 @@ double sweep(const CpuTarget& target, unsigned lanes, const Case& c, float& wors
     x.push_back(to_float(static_cast<std::uint32_t>(bits)));
     if (x.size() == kBatch) flush();
   }
+  // More of the range in which results are neither constants nor the argument.
+  for (std::uint32_t bits = 0x3b000000; bits < 0x42d00000; bits += sweep_stride() / 16 + 1) {
+    for (const std::uint32_t sign : {0U, 0x80000000U}) {
+      x.push_back(to_float(bits | sign));
+      if (x.size() == kBatch) flush();
+    }
+  }
   flush();
   return worst;
 }
