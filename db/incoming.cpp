@@ -1,6 +1,8 @@
 // Reading what is to be merged: another database, or JSON lines.
 #include <algorithm>
+#include <array>
 #include <istream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "db/merge.h"
@@ -129,6 +131,7 @@ Result<Incoming> read_incoming(Connection& connection, bool with_artifacts) {
 Result<Incoming> read_incoming(std::istream& in, bool with_artifacts) {
   Incoming incoming;
   incoming.uuid = "import";
+  std::array<std::vector<AnyRow>, std::variant_size_v<AnyRow>> by_table;
   std::string line;
   bool has_head = false;
   for (std::int64_t number = 1; std::getline(in, line); ++number) {
@@ -151,11 +154,10 @@ Result<Incoming> read_incoming(std::istream& in, bool with_artifacts) {
     }
     auto row = parse_line(line);
     if (!row.ok()) return Error(row.error()).with_context("line " + std::to_string(number));
-    incoming.rows.push_back(*std::move(row));
+    by_table[row->index()].push_back(*std::move(row));
   }
   if (!has_head) return make_line_error(1, "no head: this is no export, or an empty one");
-  std::stable_sort(incoming.rows.begin(), incoming.rows.end(),
-                   [](const AnyRow& a, const AnyRow& b) { return a.index() < b.index(); });
+  for (std::vector<AnyRow>& rows : by_table) std::move(rows.begin(), rows.end(), std::back_inserter(incoming.rows));
   return incoming;
 }
 
