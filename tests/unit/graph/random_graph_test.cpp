@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <set>
 
 #include "src/graph/group.h"
@@ -16,6 +17,12 @@ namespace loopwright {
 namespace {
 
 constexpr std::uint64_t kSeeds = 2000;
+
+/// More by flag: LOOPWRIGHT_RANDOM_GRAPHS=100000.
+std::uint64_t count_seeds() {
+  const char* wanted = std::getenv("LOOPWRIGHT_RANDOM_GRAPHS");
+  return wanted ? std::strtoull(wanted, nullptr, 10) : kSeeds;
+}
 
 using Arrays = std::map<std::string, ir::Array>;
 
@@ -80,7 +87,7 @@ TEST(RandomGraph, text_is_canonical) {
 }
 
 TEST(RandomGraph, naive_kernel_and_groups_equal_the_reference) {
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint64_t seed = 0; seed < count_seeds(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto [g, tolerances] = test::random_graph_with_tolerances(seed);
     const Bindings bindings = test::small_bindings(g, seed, test::kRandomGraphSymbol);
