@@ -65,6 +65,7 @@ struct Case {
   Draw draw = Draw::normal;
   Placement placement = Placement::aligned;
   std::vector<CaseBuffer> buffers;  ///< the artifact's arguments without workspace
+  bool is_final = false;            ///< one of Setup::final_probes
   bool prepared = false;
   bool usable = true;               ///< false: too large, or the reference takes too long
   double reference_s = 0;

@@ -61,9 +61,13 @@ struct Setup {
   const Graph* graph = nullptr;
   const ir::Kernel* naive = nullptr;
   std::shared_ptr<const Artifact> reference;  ///< the same in float64
-  std::vector<Bindings> verify_probes;        ///< the last one is the main probe
+  std::vector<Bindings> verify_probes;        ///< the last one is the largest and gets two seeds
+  std::vector<Bindings> final_probes;         ///< too costly for every candidate: for those that may be served
   std::uint64_t seed = 1;
 };
+
+/// Which cases a verification runs: those for every candidate, those for finalists, or both.
+enum class Depth : std::uint8_t { quick, rest, full };
 
 class Device {
  public:
@@ -73,8 +77,8 @@ class Device {
   virtual Status open(const Setup& setup) = 0;
   /// A candidate that this device will not even let be built; a test device answers compile_error here.
   virtual Verdict admit(const Candidate&) { return {}; }
-  /// Runs the candidate on every case, all of which must pass.
-  virtual Verdict verify(const Candidate& candidate) = 0;
+  /// Runs the candidate on the cases of `depth`, all of which must pass.
+  virtual Verdict verify(const Candidate& candidate, Depth depth = Depth::quick) = 0;
   /// `count` more samples at `probe`. Above `give_up_ns` for one launch a single sample is enough.
   virtual Samples time(const Candidate& candidate, const Bindings& probe, int count, double give_up_ns) = 0;
   /// The longest a launch may take before it counts as hanging, derived from a launch of the default schedule.

@@ -42,10 +42,10 @@ Verdict FaultDevice::admit(const Candidate& candidate) {
   return verdict;
 }
 
-Verdict FaultDevice::verify(const Candidate& candidate) {
+Verdict FaultDevice::verify(const Candidate& candidate, Depth depth) {
   const std::string fault = draw_fault(candidate.digest, candidate.is_default, kinds_);
   if (!fault.empty()) inner_->order_fault(candidate.digest, {fault});
-  return inner_->verify(candidate);
+  return inner_->verify(candidate, depth);
 }
 
 Samples FaultDevice::time(const Candidate& candidate, const Bindings& probe, int count, double give_up_ns) {

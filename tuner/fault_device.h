@@ -19,7 +19,7 @@ class FaultDevice : public Device {
   std::string policy() const override { return inner_->policy(); }
   Status open(const Setup& setup) override { return inner_->open(setup); }
   Verdict admit(const Candidate& candidate) override;
-  Verdict verify(const Candidate& candidate) override;
+  Verdict verify(const Candidate& candidate, Depth depth = Depth::quick) override;
   Samples time(const Candidate& candidate, const Bindings& probe, int count, double give_up_ns) override;
   void set_default_time(double default_ns) override { inner_->set_default_time(default_ns); }
   void release(const std::string& digest) override { inner_->release(digest); }

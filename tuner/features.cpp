@@ -292,6 +292,8 @@ const std::vector<std::string_view>& feature_names() {
   return names;
 }
 
+double count_float_ops(const ir::Kernel& kernel, const Bindings& probe) { return Walker(kernel, probe).totals.float_ops; }
+
 std::vector<float> extract_features(const ir::Kernel& kernel, const Target& target, const Bindings& probe) {
   const Walker walker(kernel, probe);
   const Totals& t = walker.totals;

@@ -13,5 +13,7 @@ namespace loopwright::tuner {
 /// at the probe, guards as true, tiles as full.
 std::vector<float> extract_features(const ir::Kernel& kernel, const Target& target, const Bindings& probe);
 const std::vector<std::string_view>& feature_names();
+/// Float operations of one launch.
+double count_float_ops(const ir::Kernel& kernel, const Bindings& probe);
 
 }  // namespace loopwright::tuner

@@ -94,11 +94,28 @@ Status Journal::add(Entry entry) {
   return flush();
 }
 
+Status Journal::add_cases(const db::CandidateRow& candidate, std::vector<CaseResult> cases) {
+  pending_.push_back({.candidate = candidate, .cases = std::move(cases), .is_trial = false});
+  return Unit{};
+}
+
 Status Journal::write(const Entry& e) {
   if (written_candidates_.insert(e.candidate.digest).second) {
     LW_TRY(const auto candidate, recorder_.add_candidate(e.candidate));
     LW_BUG_IF(candidate != e.candidate.digest, "the database gives a candidate another digest");
   }
+  const db::UnixNs now = db::read_clock_ns();
+  if (e.is_trial) LW_CHECK(write_trial(e, now));
+  for (const CaseResult& c : e.cases) LW_CHECK(write_case(e, c, now));
+  if (e.is_trial && deserves_block(e.outcome)) {
+    LW_CHECK(recorder_.add_block({.candidate = e.candidate.digest, .device_hard = keys_.device_hard,
+                                  .generator = keys_.generator, .reason = std::string(name(e.outcome)) + ": " + e.detail,
+                                  .created_ns = now}));
+  }
+  return Unit{};
+}
+
+Status Journal::write_trial(const Entry& e, db::UnixNs now) {
   db::TrialRow trial{.candidate = e.candidate.digest, .probe = e.probe, .device = keys_.device,
                      .toolchain = keys_.toolchain, .policy = keys_.policy, .run = keys_.run, .sequence = sequence_++,
                      .outcome = e.outcome, .error_code = e.code, .error = e.detail, .samples_ns = e.samples.ns};
@@ -107,27 +124,24 @@ Status Journal::write(const Entry& e) {
   trial.clock_after_khz = e.samples.clock_after_khz;
   // A clock that fell by a tenth while one candidate ran is heat or somebody's limit.
   trial.throttled = trial.clock_before_khz > 0 && trial.clock_after_khz < trial.clock_before_khz * 9 / 10;
-  trial.created_ns = db::read_clock_ns();
+  trial.created_ns = now;
   LW_CHECK(recorder_.add_trial(trial));
-  for (const CaseResult& c : e.cases) {
-    LW_TRY(const auto probe, add_probe(c.probe, "ragged"));
-    db::VerificationRow v{.candidate = e.candidate.digest, .probe = probe, .device = keys_.device,
-                          .toolchain = keys_.toolchain, .run = keys_.run, .seed = c.seed, .reference = "naive_f64"};
-    v.max_abs_error = c.max_abs_error;
-    v.max_rel_error = c.max_rel_error;
-    v.tolerance = c.tolerance;
-    v.red_zones_clean = c.red_zones_clean;
-    v.repeatable = c.repeatable;
-    v.passed = c.passed;
-    v.detail = c.detail;
-    v.created_ns = trial.created_ns;
-    LW_CHECK(recorder_.add_verification(v));
-  }
-  if (deserves_block(e.outcome)) {
-    LW_CHECK(recorder_.add_block({.candidate = e.candidate.digest, .device_hard = keys_.device_hard,
-                                  .generator = keys_.generator, .reason = std::string(name(e.outcome)) + ": " + e.detail,
-                                  .created_ns = trial.created_ns}));
-  }
+  return Unit{};
+}
+
+Status Journal::write_case(const Entry& e, const CaseResult& c, db::UnixNs now) {
+  LW_TRY(const auto probe, add_probe(c.probe, "ragged"));
+  db::VerificationRow v{.candidate = e.candidate.digest, .probe = probe, .device = keys_.device,
+                        .toolchain = keys_.toolchain, .run = keys_.run, .seed = c.seed, .reference = "naive_f64"};
+  v.max_abs_error = c.max_abs_error;
+  v.max_rel_error = c.max_rel_error;
+  v.tolerance = c.tolerance;
+  v.red_zones_clean = c.red_zones_clean;
+  v.repeatable = c.repeatable;
+  v.passed = c.passed;
+  v.detail = c.detail;
+  v.created_ns = now;
+  LW_CHECK(recorder_.add_verification(v));
   return Unit{};
 }
 

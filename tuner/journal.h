@@ -57,9 +57,12 @@ class Journal {
     Samples samples;
     std::vector<CaseResult> cases;
     double compile_ns = 0;
+    bool is_trial = true;
   };
   /// Written with the next flush, at the latest with the first call half a second after the last one.
   Status add(Entry entry);
+  /// Verifications without a trial.
+  Status add_cases(const db::CandidateRow& candidate, std::vector<CaseResult> cases);
   Status flush();
   /// JSON that `resume` needs; written with every flush from now on.
   void set_search_state(std::string json) { search_state_ = std::move(json); }
@@ -72,6 +75,8 @@ class Journal {
 
  private:
   Status write(const Entry& entry);
+  Status write_trial(const Entry& entry, db::UnixNs now);
+  Status write_case(const Entry& entry, const CaseResult& result, db::UnixNs now);
   db::Recorder& recorder_;
   JournalKeys keys_;
   std::string workload_;

@@ -279,6 +279,7 @@ Samples WorkerDevice::time(const Candidate& candidate, const Bindings& probe, in
                                  {"first", timed_.next},
                                  {"symbols", symbols},
                                  {"samples", count},
+                                 {"batch", timed_.batches[candidate.digest]},
                                  {"min_ns", static_cast<std::int64_t>(settings_.min_sample_ns)},
                                  {"max_batch", settings_.max_batch},
                                  {"give_up_ns", static_cast<std::int64_t>(std::min(give_up_ns, 1e18))}}
@@ -289,6 +290,7 @@ Samples WorkerDevice::time(const Candidate& candidate, const Bindings& probe, in
   const json answer = json::parse(step.reply);
   samples.ns = answer.at("ns").get<std::vector<double>>();
   timed_.next = answer.at("next").get<std::int64_t>();
+  timed_.batches[candidate.digest] = answer.at("batch").get<std::int64_t>();
   if (const Step check = check_timing(candidate); check.outcome != Outcome::ok) {
     timed_.valid = false;
     return fail(check);

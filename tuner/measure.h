@@ -38,7 +38,7 @@ class WorkerDevice : public Device {
                                                      MeasureSettings settings);
   std::string policy() const override { return settings_.text(); }
   Status open(const Setup& setup) override;
-  Verdict verify(const Candidate& candidate) override;
+  Verdict verify(const Candidate& candidate, Depth depth = Depth::quick) override;
   Samples time(const Candidate& candidate, const Bindings& probe, int count, double give_up_ns) override;
   void set_default_time(double default_ns) override;
   void release(const std::string& candidate_digest) override;
@@ -67,6 +67,7 @@ class WorkerDevice : public Device {
     std::uint64_t stride = 0, end = 0;
     std::int64_t sets = 1;
     std::int64_t next = 0;               ///< the set whose turn it is
+    std::map<std::string, std::int64_t> batches;  ///< launches for one sample, by candidate
   };
 
   WorkerDevice(MeasureSettings settings, Target target) : settings_(std::move(settings)), target_(std::move(target)) {}

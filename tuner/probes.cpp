@@ -9,9 +9,27 @@ namespace {
 constexpr double kMainVolume = 256;
 constexpr std::int64_t kSmall = 8;
 constexpr std::int64_t kLarge = 2048;
+// Float operations: what one launch may cost where candidates are timed, and where the reference must be computed.
+constexpr double kMainWork = 1e9;
+constexpr double kLargeWork = 4e9;
+constexpr double kVerifyWork = 1.5e8;
 
 void add_unique(std::vector<Bindings>& to, const Bindings& probe) {
   if (std::find(to.begin(), to.end(), probe) == to.end()) to.push_back(probe);
+}
+
+/// `probe` with every symbol halved until the work is at most `limit`, or nothing is left to halve.
+Bindings lighten(const std::vector<Symbol>& symbols, Bindings probe, const WorkEstimate& work, double limit) {
+  while (work && work(probe) > limit) {
+    bool smaller = false;
+    for (const Symbol& s : symbols) {
+      const std::int64_t half = std::max(s.lo, probe[s.name] / 2);
+      smaller = smaller || half < probe[s.name];
+      probe[s.name] = half;
+    }
+    if (!smaller) break;
+  }
+  return probe;
 }
 
 Bindings bind_all(const std::vector<Symbol>& symbols, const std::vector<std::int64_t>& values) {
@@ -24,8 +42,8 @@ Bindings bind_all(const std::vector<Symbol>& symbols, const std::vector<std::int
 
 }  // namespace
 
-ProbePlan plan_probes(const std::vector<Symbol>& symbols, const std::vector<Bindings>& asked) {
-  if (symbols.empty()) return {.search = {{}}, .verify = {{}}};
+ProbePlan plan_probes(const std::vector<Symbol>& symbols, const std::vector<Bindings>& asked, const WorkEstimate& work) {
+  if (symbols.empty()) return {.search = {{}}, .verify = {{}}, .verify_finals = {}};
   ProbePlan plan;
   for (const Bindings& probe : asked) {
     Bindings own;
@@ -37,10 +55,11 @@ ProbePlan plan_probes(const std::vector<Symbol>& symbols, const std::vector<Bind
   }
   const double each = std::pow(kMainVolume, 1.0 / static_cast<double>(symbols.size()));
   if (plan.search.empty()) {
-    plan.search.push_back(bind_all(symbols, {std::int64_t{1} << std::llround(std::log2(each))}));
+    const Bindings middling = bind_all(symbols, {std::int64_t{1} << std::llround(std::log2(each))});
+    plan.search.push_back(lighten(symbols, middling, work, kMainWork));
   }
   if (symbols.size() == 1 && asked.empty()) {
-    add_unique(plan.search, bind_all(symbols, {kLarge}));
+    add_unique(plan.search, lighten(symbols, bind_all(symbols, {kLarge}), work, kLargeWork));
     add_unique(plan.search, bind_all(symbols, {kSmall}));
   }
   const Bindings main = plan.search.front();
@@ -50,8 +69,13 @@ ProbePlan plan_probes(const std::vector<Symbol>& symbols, const std::vector<Bind
   add_unique(plan.verify, bind_all(symbols, {7, 13, 3, 5}));
   add_unique(plan.verify, bind_all(symbols, {65, 3, 2, 1}));
   add_unique(plan.verify, bind_all(symbols, {127, 2, 3, 1}));
-  std::erase(plan.verify, main);
-  plan.verify.push_back(main);
+  const Bindings heaviest = lighten(symbols, main, work, kVerifyWork);
+  std::erase(plan.verify, heaviest);
+  if (work) {
+    std::erase_if(plan.verify, [&](const Bindings& probe) { return work(probe) > std::max(kVerifyWork, work(heaviest)); });
+  }
+  plan.verify.push_back(heaviest);
+  if (heaviest != main) plan.verify_finals.push_back(main);
   return plan;
 }
 

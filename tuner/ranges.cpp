@@ -16,17 +16,26 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 class CostTable {
  public:
   CostTable(const std::vector<RangeCandidate>& candidates, const RangeCost& cost) : candidates_(candidates), cost_(cost) {}
-  double at(int c, std::int64_t value) {
-    if (!candidates_[c].serves(value)) return kInfinity;
-    const auto [known, fresh] = costs_.try_emplace({c, value}, 0);
-    if (fresh) known->second = cost_(c, value);
+  const RangeTime& time(int c, std::int64_t value) {
+    static const RangeTime never(kInfinity);
+    if (!candidates_[c].serves(value)) return never;
+    auto known = times_.find({c, value});
+    if (known == times_.end()) known = times_.emplace(std::pair{c, value}, cost_(c, value)).first;
     return known->second;
   }
+  double at(int c, std::int64_t value) { return time(c, value).median; }
   /// Best of `among` at `value`.
   double best(const std::vector<int>& among, std::int64_t value) {
     double least = kInfinity;
     for (const int c : among) least = std::min(least, at(c, value));
     return least;
+  }
+  /// Whether `c` is slower than `rival` by more than `share`, and not by noise.
+  bool loses_to(int c, int rival, std::int64_t value, double share) {
+    return at(c, value) > at(rival, value) * (1 + share) && time(c, value).low > time(rival, value).high;
+  }
+  bool loses(int c, std::int64_t value, const std::vector<int>& among, double share) {
+    return std::any_of(among.begin(), among.end(), [&](int rival) { return loses_to(c, rival, value, share); });
   }
   double loss(int c, std::int64_t value, const std::vector<int>& among) {
     const double least = best(among, value);
@@ -37,7 +46,7 @@ class CostTable {
  private:
   const std::vector<RangeCandidate>& candidates_;
   const RangeCost& cost_;
-  std::map<std::pair<int, std::int64_t>, double> costs_;
+  std::map<std::pair<int, std::int64_t>, RangeTime> times_;
 };
 
 /// probes[from..to] served by one candidate.
@@ -63,10 +72,10 @@ std::vector<Piece> cover_probes(CostTable& table, const std::vector<int>& among,
       double loss = 0;
       for (std::size_t from = end; from-- > 0;) {
         const double here = table.loss(c, probes[from], among);
+        const bool slow = table.loses(c, probes[from], among, rule.split_loss);
         // The fastest at a probe always may serve it, so that every probe is covered.
-        const bool loses = rule.baseline >= 0 && std::isfinite(table.at(rule.baseline, probes[from])) &&
-                           table.at(c, probes[from]) > table.at(rule.baseline, probes[from]) * (1 + rule.baseline_loss);
-        if (here > rule.split_loss || loses || !std::isfinite(here)) break;
+        const bool loses = rule.baseline >= 0 && table.loses_to(c, rule.baseline, probes[from], rule.baseline_loss);
+        if (slow || loses || !std::isfinite(here)) break;
         loss += here;
         const State next{best[from].pieces + 1, best[from].loss + loss, from, c};
         const bool better = next.pieces != best[end].pieces ? next.pieces < best[end].pieces
@@ -118,9 +127,8 @@ std::vector<ServedRange> lay_over(const std::vector<ServedRange>& base, CostTabl
     bool wins = false, loses = false;
     for (const std::int64_t p : probes) {
       if (p < below.lo || p > below.hi || !std::isfinite(table.at(c, p))) continue;
-      const double gain = table.at(below.candidate, p) / table.at(c, p) - 1;
-      wins = wins || gain > split_loss;
-      loses = loses || gain < 0;
+      wins = wins || table.loses_to(below.candidate, c, p, split_loss);
+      loses = loses || table.loses_to(c, below.candidate, p, 0);
     }
     if (!wins || loses) continue;
     over.push_back({.lo = std::max(below.lo, guard.lo),

@@ -27,8 +27,14 @@ struct RangeCandidate {
   }
 };
 
-/// Median time of candidate `c` at `value`; infinity when it cannot run there.
-using RangeCost = std::function<double(int c, std::int64_t value)>;
+/// A measured time: the median and an interval for it; infinite when the candidate cannot run there.
+struct RangeTime {
+  double median = 0, low = 0, high = 0;
+  RangeTime(double ns) : median(ns), low(ns), high(ns) {}  // NOLINT: implicit on purpose
+  RangeTime(double ns, double low_ns, double high_ns) : median(ns), low(low_ns), high(high_ns) {}
+};
+/// The time of candidate `c` at `value`.
+using RangeCost = std::function<RangeTime(int c, std::int64_t value)>;
 
 struct ServedRange {
   std::int64_t lo = 0, hi = 0;
@@ -48,6 +54,7 @@ struct RangeRule {
 /// Covers [lo, hi] without gap or overlap by the fewest ranges in which no probe loses more than `rule.split_loss`
 /// against the best candidate there, and none more than `rule.baseline_loss` against the baseline; among equally few, by the smallest sum of losses. Candidates that need multiples
 /// serve further ranges laid over these where they win by more than `rule.split_loss`; they come first in the result.
+/// A loss is one only where the two intervals do not overlap, so that noise splits nothing.
 /// Losses are measured at `held_out`. At least one candidate must serve every value.
 std::vector<ServedRange> split_ranges(std::int64_t lo, std::int64_t hi, const std::vector<RangeCandidate>& candidates,
                                       const std::vector<std::int64_t>& probes, const std::vector<std::int64_t>& held_out,

@@ -4,7 +4,7 @@
 
 namespace loopwright::tuner {
 
-Verdict RecordedDevice::verify(const Candidate& candidate) {
+Verdict RecordedDevice::verify(const Candidate& candidate, Depth) {
   const Recorded recorded = times_(candidate, {});
   Verdict verdict;
   verdict.outcome = recorded.outcome;

@@ -25,7 +25,7 @@ class RecordedDevice : public Device {
       : times_(std::move(times)), noise_(noise), name_(std::move(name)) {}
   std::string policy() const override { return "{\"device\":\"" + name_ + "\",\"version\":1}"; }
   Status open(const Setup&) override { return Unit{}; }
-  Verdict verify(const Candidate& candidate) override;
+  Verdict verify(const Candidate& candidate, Depth depth = Depth::quick) override;
   Samples time(const Candidate& candidate, const Bindings& probe, int count, double give_up_ns) override;
   void set_default_time(double) override {}
   void release(const std::string&) override {}

@@ -26,9 +26,9 @@ class MeteredDevice : public Device {
     return inner_.open(setup);
   }
   Verdict admit(const Candidate& c) override { return inner_.admit(c); }
-  Verdict verify(const Candidate& c) override {
+  Verdict verify(const Candidate& c, Depth depth) override {
     const Meter meter(busy_s_);
-    return inner_.verify(c);
+    return inner_.verify(c, depth);
   }
   Samples time(const Candidate& c, const Bindings& probe, int count, double give_up_ns) override {
     const Meter meter(busy_s_);
@@ -216,8 +216,9 @@ class Session {
         ++item.tuned.outcomes[Outcome::compile_error];
         continue;
       }
-      const ProbePlan probes = plan_probes(subject->symbols, state_.options.probes);
+      const ProbePlan probes = plan_probes(subject->symbols, state_.options.probes, subject->work);
       subject->setup.verify_probes = probes.verify;
+      subject->setup.final_probes = probes.verify_finals;
       item.run = std::make_unique<WorkloadRun>(context_, *item.workload, std::move(*subject), probes);
       LW_CHECK(item.run->open());
       open = i;

@@ -13,6 +13,7 @@
 #include "src/graph/workload.h"
 #include "tuner/builder.h"
 #include "tuner/device.h"
+#include "tuner/probes.h"
 
 namespace loopwright::tuner {
 
@@ -21,6 +22,7 @@ struct Subject {
   std::vector<Symbol> symbols;
   std::unique_ptr<Builder> builder;
   Setup setup;
+  WorkEstimate work;  ///< may be empty
   std::shared_ptr<const void> keep;
 };
 

@@ -39,6 +39,13 @@ void WorkerDevice::plan_cases() {
     }
     ++seed;
   }
+  for (const Bindings& probe : setup_.final_probes) {
+    for (const Placement placement : {Placement::exact, Placement::aligned}) {
+      add(probe, Draw::normal, placement);
+      cases_.back().is_final = true;
+    }
+    ++seed;
+  }
 }
 
 bool WorkerDevice::can_use(const Candidate& candidate, const Case& c) const {
@@ -295,7 +302,7 @@ CaseResult WorkerDevice::verify_case(const Candidate& candidate, Case& c, Verdic
   return result;
 }
 
-Verdict WorkerDevice::verify(const Candidate& candidate) {
+Verdict WorkerDevice::verify(const Candidate& candidate, Depth depth) {
   Verdict verdict;
   if (candidate.artifact->guard.alignment_bytes > 64) {
     verdict.outcome = Outcome::rejected;
@@ -304,6 +311,7 @@ Verdict WorkerDevice::verify(const Candidate& candidate) {
     return verdict;
   }
   for (Case& c : cases_) {
+    if (c.is_final ? depth == Depth::quick : depth == Depth::rest) continue;
     if (!can_use(candidate, c)) continue;
     if (const auto status = prepare(c); !status.ok()) {
       verdict.outcome = Outcome::launch_error;
@@ -321,7 +329,7 @@ Verdict WorkerDevice::verify(const Candidate& candidate) {
       return verdict;
     }
   }
-  if (verdict.cases.empty()) {
+  if (verdict.cases.empty() && depth != Depth::rest) {
     verdict.outcome = Outcome::rejected;
     verdict.code = ErrorCode::unsupported;
     verdict.detail = "no probe fits the guard " + candidate.artifact->guard.text();

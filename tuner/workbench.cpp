@@ -5,6 +5,7 @@
 
 #include "src/runtime/device.h"
 #include "tuner/fault_device.h"
+#include "tuner/features.h"
 #include "tuner/tuner.h"
 
 namespace loopwright::tuner {
@@ -33,6 +34,7 @@ Result<Subject> make_subject(const graph::Workload& workload, const TuneOptions&
   LW_TRY(Artifact reference, driver::build_reference(kept->job, options.target));
   subject.setup = {.workload = workload.digest, .graph = &kept->workload.graph, .naive = &kept->job.naive,
                    .reference = std::make_shared<Artifact>(std::move(reference)), .seed = options.seed};
+  subject.work = [kept](const Bindings& probe) { return count_float_ops(kept->job.naive, probe); };
   subject.keep = kept;
   return subject;
 }

@@ -190,18 +190,21 @@ json Server::time(const json& command) {
     if (const ErrorCode c = launch(kernel, calls[set]); c != ErrorCode::ok) code = c;
     set = (set + 1) % sets;
   };
-  // Warm-up: code pages, branch predictors and threads, then an estimate for the length of a batch.
+  // Warm-up: code pages, branch predictors and threads, then, unless it is known, an estimate for the length of a batch.
   launch_next();
-  const auto warm_from = Clock::now();
-  std::int64_t warm_runs = 0, warm_ns = 0;
-  while (code == ErrorCode::ok && warm_runs < 8 && warm_ns < min_ns) {
-    launch_next();
-    ++warm_runs;
-    warm_ns = elapsed_ns(warm_from);
+  std::int64_t batch = command.at("batch").get<std::int64_t>();
+  if (batch == 0) {
+    const auto warm_from = Clock::now();
+    std::int64_t warm_runs = 0, warm_ns = 0;
+    while (code == ErrorCode::ok && warm_runs < 8 && warm_ns < min_ns) {
+      launch_next();
+      ++warm_runs;
+      warm_ns = elapsed_ns(warm_from);
+    }
+    const std::int64_t one_ns = std::max<std::int64_t>(warm_ns / std::max<std::int64_t>(warm_runs, 1), 1);
+    batch = std::clamp<std::int64_t>((min_ns + one_ns - 1) / one_ns, 1, max_batch);
+    if (one_ns > give_up_ns) wanted = 1;
   }
-  const std::int64_t one_ns = std::max<std::int64_t>(warm_ns / std::max<std::int64_t>(warm_runs, 1), 1);
-  const std::int64_t batch = std::clamp<std::int64_t>((min_ns + one_ns - 1) / one_ns, 1, max_batch);
-  if (one_ns > give_up_ns) wanted = 1;
   std::vector<double> samples;
   while (code == ErrorCode::ok && static_cast<std::int64_t>(samples.size()) < wanted) {
     const auto from = Clock::now();

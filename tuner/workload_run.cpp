@@ -46,7 +46,7 @@ WorkloadRun::WorkloadRun(RunContext& context, const graph::Workload& workload, S
 
 Status WorkloadRun::open() {
   LW_CHECK(context_.device->open(subject_.setup));
-  for (Contender& c : contenders_) c.verified = false;
+  for (Contender& c : contenders_) c.verified = c.is_final = false;
   LW_CHECK(context_.journal->open_workload({.text = workload_.text, .family = workload_.family, .accuracy = "strict"}));
   probe_digests_.clear();
   for (std::size_t i = 0; i < probes_.search.size(); ++i) {
@@ -130,10 +130,10 @@ bool WorkloadRun::make_ready(Contender& c) {
     c.candidate.artifact = *built;
     c.prepared = nullptr;
   }
-  if (c.verified) return true;
+  if (c.is_final) return true;
   if (context_.device->admit(c.candidate).outcome != Outcome::ok) return false;
-  const Verdict verdict = context_.device->verify(c.candidate);
-  c.verified = verdict.outcome == Outcome::ok;
+  const Verdict verdict = context_.device->verify(c.candidate, c.verified ? Depth::rest : Depth::full);
+  c.verified = c.is_final = verdict.outcome == Outcome::ok;
   if (!c.verified) {
     // It passed once: worth remembering, and never served.
     const auto noted = context_.journal->add({.candidate = c.row, .probe = probe_digests_[0], .outcome = verdict.outcome,
@@ -141,7 +141,7 @@ bool WorkloadRun::make_ready(Contender& c) {
     count(verdict.outcome);
     return noted.ok() && false;
   }
-  return true;
+  return verdict.cases.empty() || context_.journal->add_cases(c.row, verdict.cases).ok();
 }
 
 Status WorkloadRun::try_defaults() {
@@ -182,7 +182,8 @@ Status WorkloadRun::try_defaults() {
     Summary summary = known != nullptr ? known->summary : Summary{};
     if (known == nullptr || verdict.outcome != Outcome::ok) {
       if (verdict.outcome == Outcome::ok) {
-        samples = race(*context_.device, c.candidate, probes_.search.front(), {}, RaceRule{});
+        const Summary rival = default_ != nullptr ? default_->times.at(probe_digests_[0]) : Summary{};
+        samples = race(*context_.device, c.candidate, probes_.search.front(), rival, RaceRule{});
         summary = summarise(samples.ns);
       }
       LW_CHECK(record(c, 0, verdict, samples, compile_ns));
@@ -223,7 +224,7 @@ Status WorkloadRun::try_defaults() {
 // ---------------------------------------------------------------- search
 
 Status WorkloadRun::search(double deadline_s) {
-  if (default_ == nullptr) return Unit{};
+  if (default_ == nullptr || context_.now_s() >= deadline_s) return Unit{};
   const double from_s = context_.now_s();
   const bool has_ranges = subject_.symbols.size() == 1;
   const double search_end_s = deadline_s - (deadline_s - from_s) * (has_ranges ? 0.3 : 0.1);
@@ -249,7 +250,8 @@ Status WorkloadRun::search_at(std::size_t probe_index, double deadline_s, std::i
   const auto ended = context_.ended_searches.find(key);
   const bool has_ended = ended != context_.ended_searches.end();
   // A search that was finished by an earlier process is repeated from the journal exactly as far as it went.
-  if (has_ended) max_trials = ended->second, deadline_s = kInfinity;
+  const std::int64_t limit = has_ended ? ended->second : max_trials > 0 ? max_trials : std::numeric_limits<std::int64_t>::max();
+  if (has_ended) deadline_s = kInfinity;
   lessons_.clear();
   time_by_image_.clear();
   best_at_probe_ = {};
@@ -271,8 +273,8 @@ Status WorkloadRun::search_at(std::size_t probe_index, double deadline_s, std::i
   double best_ns = kInfinity;
   int barren = 0;
   const auto is_over = [&] {
-    return context_.is_cancelled() || context_.now_s() >= deadline_s || (max_trials > 0 && processed >= max_trials) ||
-           (!has_ended && processed - improved_at >= kPatience);
+    return context_.is_cancelled() || context_.now_s() >= deadline_s || processed >= limit ||
+           (!has_ended && max_trials == 0 && processed - improved_at >= kPatience);
   };
   while (!is_over()) {
     const bool ranked = model_ != nullptr && lessons_.size() >= 2 * kBatch;
@@ -288,7 +290,7 @@ Status WorkloadRun::search_at(std::size_t probe_index, double deadline_s, std::i
     barren = 0;
     if (attempts.front().origin != Origin::first) rank_batch(attempts, kBatch, random);
     for (const Attempt& a : attempts) seen.insert(a.prepared->kernel_digest);
-    LW_CHECK(process_batch(attempts, probe_index, *search, deadline_s, max_trials, processed));
+    LW_CHECK(process_batch(attempts, probe_index, *search, deadline_s, limit, processed));
     if (best_at_probe_.n > 0 && best_at_probe_.median < best_ns * (1 - kImprovement)) {
       best_ns = best_at_probe_.median;
       improved_at = processed;
@@ -296,6 +298,10 @@ Status WorkloadRun::search_at(std::size_t probe_index, double deadline_s, std::i
   }
   if (!context_.is_cancelled() && !has_ended) {
     context_.ended_searches[key] = processed;
+    // Ended by itself, or after enough to call it a search.
+    if (barren >= kBarrenRounds || processed >= limit || processed >= static_cast<std::int64_t>(kBatch)) {
+      context_.ended_searches[key + "/whole"] = 1;
+    }
     if (context_.state_changed) context_.state_changed();
   }
   return Unit{};
@@ -356,7 +362,7 @@ void WorkloadRun::rank_batch(std::vector<Attempt>& attempts, std::size_t batch, 
 }
 
 Status WorkloadRun::process_batch(std::vector<Attempt>& attempts, std::size_t probe_index, Search& search,
-                                  double deadline_s, std::int64_t max_trials, std::int64_t& processed) {
+                                  double deadline_s, std::int64_t limit, std::int64_t& processed) {
   std::vector<std::size_t> to_build;
   for (std::size_t i = 0; i < attempts.size(); ++i) {
     const Contender c = make_contender(attempts[i].prepared);
@@ -378,7 +384,7 @@ Status WorkloadRun::process_batch(std::vector<Attempt>& attempts, std::size_t pr
   });
   for (std::size_t i = 0; i < attempts.size(); ++i) {
     if (context_.is_cancelled() || context_.now_s() >= deadline_s) break;
-    if (max_trials > 0 && processed >= max_trials) break;
+    if (processed >= limit) break;
     const bool was_built = std::find(to_build.begin(), to_build.end(), i) != to_build.end();
     LW_CHECK(process(attempts[i], was_built ? &built[i] : nullptr, compile_ns[i], probe_index, search));
     ++processed;

@@ -44,7 +44,8 @@ struct Contender {
   int template_index = 0;
   std::shared_ptr<Prepared> prepared;     ///< kept until it is compiled
   std::vector<Space::Choice> choices;
-  bool verified = false;                  ///< in this process
+  bool verified = false;                  ///< in this process, as every candidate is
+  bool is_final = false;                  ///< and as a finalist is
   std::map<std::string, Summary> times;   ///< by probe digest, from searches
 };
 
@@ -74,7 +75,7 @@ class WorkloadRun {
   void rank_batch(std::vector<Attempt>& attempts, std::size_t batch, SearchRandom& random);
   /// Builds what must be built, then verifies and measures one after the other.
   Status process_batch(std::vector<Attempt>& attempts, std::size_t probe_index, Search& search, double deadline_s,
-                       std::int64_t max_trials, std::int64_t& processed);
+                       std::int64_t limit, std::int64_t& processed);
   Status process(Attempt& attempt, Result<std::shared_ptr<const Artifact>>* built, double compile_ns,
                  std::size_t probe_index, Search& search);
   Status record(const Contender& contender, std::size_t probe_index, const Verdict& verdict, const Samples& samples,
@@ -88,7 +89,11 @@ class WorkloadRun {
   std::vector<Final> measure_finals(const std::vector<Contender*>& finalists, const Bindings& probe, int rounds,
                                     std::string_view role);
   Status decide_box(const std::vector<Contender*>& finalists);
+  class RangeTimes;
   Status decide_ranges(const std::vector<Contender*>& finalists, double deadline_s);
+  std::vector<RangeCandidate> describe_finalists(const std::vector<Contender*>& finalists) const;
+  Status serve_ranges(const std::vector<Contender*>& finalists, const std::vector<ServedRange>& ranges,
+                      const std::vector<std::int64_t>& used, RangeTimes& times);
   struct Served {
     Guard guard;
     Contender* contender = nullptr;
@@ -100,6 +105,8 @@ class WorkloadRun {
   Status add_verified_default(Contender& contender);
   Guard whole_box() const;
   bool serves_everything(const Contender& c) const;
+  /// The main probe was searched, not only started.
+  bool was_searched() const { return context_.ended_searches.contains(search_key(0) + "/whole"); }
   std::string search_key(std::size_t probe_index) const;
   std::string_view name_role(std::size_t probe_index) const;
   void tell(const std::string& phase, bool event);

@@ -177,71 +177,123 @@ Status WorkloadRun::decide_box(const std::vector<Contender*>& finalists) {
   result_.best_ns = served.front().median_ns;
   best_label_ = served.front().contender->candidate.label();
   result_.ranges = static_cast<int>(served.size());
-  LW_CHECK(serve(served, true));
-  result_.complete = true;
+  result_.complete = was_searched();
+  LW_CHECK(serve(served, result_.complete));
   tell("finals", true);
   return Unit{};
+}
+
+/// Times of the finalists at values of the symbol, within a time limit.
+class WorkloadRun::RangeTimes {
+ public:
+  RangeTimes(WorkloadRun& run, const std::vector<Contender*>& finalists, std::string symbol, std::int64_t main)
+      : run_(run), finalists_(finalists), symbol_(std::move(symbol)), main_(main) {}
+
+  const std::vector<Summary>& measure(std::int64_t value, std::string_view role) {
+    const auto known = times_.find(value);
+    if (known != times_.end()) return known->second;
+    std::vector<Summary>& row = times_[value];
+    for (const Final& f : run_.measure_finals(finalists_, {{symbol_, value}}, kRangeRounds, role)) row.push_back(f.summary);
+    return row;
+  }
+  bool is_measured(std::int64_t value) const {
+    const auto known = times_.find(value);
+    return known != times_.end() &&
+           std::any_of(known->second.begin(), known->second.end(), [](const Summary& s) { return s.n > 0; });
+  }
+  /// Seconds that `measure` will take, from the times at the main probe.
+  double estimate_s(std::int64_t value) const {
+    double launches_ns = 0;
+    for (const Summary& s : times_.at(main_)) launches_ns += s.median;
+    const double scale = std::max(1.0, static_cast<double>(value) / static_cast<double>(std::max<std::int64_t>(main_, 1)));
+    // One warm and one timed launch, or a batch, for each sample; buffers are filled anew for each value.
+    return kRangeRounds * (2 * launches_ns * scale * 1e-9 + 3e-4 * static_cast<double>(finalists_.size())) + 0.05;
+  }
+
+ private:
+  WorkloadRun& run_;
+  const std::vector<Contender*>& finalists_;
+  std::string symbol_;
+  std::int64_t main_;
+  std::map<std::int64_t, std::vector<Summary>> times_;
+};
+
+std::vector<RangeCandidate> WorkloadRun::describe_finalists(const std::vector<Contender*>& finalists) const {
+  const Symbol& symbol = subject_.symbols.front();
+  std::vector<RangeCandidate> candidates;
+  for (const Contender* c : finalists) {
+    const Guard& guard = c->candidate.artifact->guard;
+    RangeCandidate r{.digest = c->row.digest, .guard = {.name = symbol.name, .lo = symbol.lo, .hi = symbol.hi}};
+    for (const SymbolGuard& g : guard.symbols) {
+      if (g.name == symbol.name) r.guard = {g.name, std::max(g.lo, symbol.lo), std::min(g.hi, symbol.hi), g.multiple_of};
+    }
+    // Alignment is no matter of the symbol's value: such a candidate lies over the others like one that needs multiples.
+    r.lies_over = guard.alignment_bytes > 1;
+    candidates.push_back(std::move(r));
+  }
+  return candidates;
 }
 
 Status WorkloadRun::decide_ranges(const std::vector<Contender*>& finalists, double deadline_s) {
   const Symbol& symbol = subject_.symbols.front();
   const std::int64_t main = probes_.search.front().at(symbol.name);
-  std::vector<std::int64_t> values = choose_range_probes(symbol.lo, symbol.hi, kRangeProbes);
+  RangeTimes times(*this, finalists, symbol.name, main);
+  std::vector<std::int64_t> values, used;
   for (const Bindings& probe : probes_.search) values.push_back(probe.at(symbol.name));
-  std::sort(values.begin(), values.end());
-  values.erase(std::unique(values.begin(), values.end()), values.end());
+  for (const std::int64_t v : choose_range_probes(symbol.lo, symbol.hi, kRangeProbes)) {
+    if (std::find(values.begin(), values.end(), v) == values.end()) values.push_back(v);
+  }
   const std::vector<std::int64_t> held_out = choose_held_out(symbol.lo, symbol.hi, values, kHeldOutProbes, context_.options->seed);
-  std::map<std::int64_t, std::vector<Summary>> times;
-  const auto measure = [&](std::int64_t value, std::string_view role) {
-    if (times.contains(value)) return;
-    auto& row = times[value];
-    for (const Final& f : measure_finals(finalists, {{symbol.name, value}}, kRangeRounds, role)) row.push_back(f.summary);
-  };
-  // The main probe first, then what is cheap; when time is short the large ones are left out, but never half of them.
-  measure(main, "middle");
-  std::vector<std::int64_t> used{main};
+  times.measure(main, "middle");
+  // Cheap values first after those that were searched; what does not fit into the time left is not measured, and the
+  // range of the nearest measured value extends over it. A quarter of the time is kept for the held-out values.
+  std::stable_sort(values.begin() + static_cast<std::ptrdiff_t>(probes_.search.size()), values.end());
+  const double held_out_from_s = deadline_s - 0.25 * std::max(0.0, deadline_s - context_.now_s());
   for (const std::int64_t v : values) {
     if (context_.is_cancelled()) return context_.journal->flush();
-    const bool late = context_.now_s() > deadline_s && used.size() * 2 > values.size();
-    if (v == main || late) continue;
+    if (v != main && context_.now_s() + times.estimate_s(v) > held_out_from_s) continue;
     tell("ranges", false);
-    measure(v, v == symbol.lo ? "low" : v == symbol.hi ? "high" : "ragged");
-    const auto& row = times[v];
-    if (std::any_of(row.begin(), row.end(), [](const Summary& s) { return s.n > 0; })) used.push_back(v);
+    times.measure(v, v == symbol.lo ? "low" : v == symbol.hi ? "high" : "ragged");
+    if (times.is_measured(v)) used.push_back(v);
   }
   std::sort(used.begin(), used.end());
   for (const std::int64_t v : held_out) {
     if (context_.is_cancelled()) return context_.journal->flush();
-    if (v <= used.back()) measure(v, "held_out");
+    if (used.empty() || v > used.back() || context_.now_s() + times.estimate_s(v) > deadline_s) continue;
+    times.measure(v, "held_out");
   }
-  if (context_.is_cancelled()) return context_.journal->flush();
-  std::vector<RangeCandidate> candidates;
+  std::vector<std::int64_t> judged;
+  std::copy_if(held_out.begin(), held_out.end(), std::back_inserter(judged), [&](std::int64_t v) { return times.is_measured(v); });
+  if (used.empty() || context_.is_cancelled()) return context_.journal->flush();
   RangeRule rule;
-  for (std::size_t i = 0; i < finalists.size(); ++i) {
-    RangeCandidate r{.digest = finalists[i]->row.digest, .guard = {.name = symbol.name, .lo = symbol.lo, .hi = symbol.hi}};
-    for (const SymbolGuard& g : finalists[i]->candidate.artifact->guard.symbols) {
-      if (g.name == symbol.name) r.guard = {g.name, std::max(g.lo, symbol.lo), std::min(g.hi, symbol.hi), g.multiple_of};
-    }
-    // Alignment is no matter of the symbol's value: such a candidate lies over the others like one that needs multiples.
-    if (finalists[i]->candidate.artifact->guard.alignment_bytes > 1 && r.guard.multiple_of == 1) r.lies_over = true;
-    candidates.push_back(std::move(r));
-    if (finalists[i] == default_ && serves_everything(*default_)) rule.baseline = static_cast<int>(i);
-  }
-  const auto cost = [&](int c, std::int64_t value) {
-    if (context_.is_cancelled()) return kInfinity;
-    measure(value, "ragged");
-    const Summary& s = times[value][c];
-    return s.n > 0 ? s.median : kInfinity;
+  const auto default_at = std::find(finalists.begin(), finalists.end(), default_);
+  if (default_at != finalists.end() && serves_everything(*default_)) rule.baseline = static_cast<int>(default_at - finalists.begin());
+  const auto cost = [&](int c, std::int64_t value) -> RangeTime {
+    const bool late = !times.is_measured(value) && context_.now_s() + times.estimate_s(value) > deadline_s;
+    if (late || context_.is_cancelled()) return kInfinity;
+    const Summary& s = times.measure(value, "ragged")[static_cast<std::size_t>(c)];
+    return s.n > 0 ? RangeTime(s.median, s.low, s.high) : RangeTime(kInfinity);
   };
-  const auto ranges = split_ranges(symbol.lo, symbol.hi, candidates, used, held_out, cost, rule);
+  const auto ranges = split_ranges(symbol.lo, symbol.hi, describe_finalists(finalists), used, judged, cost, rule);
   if (context_.is_cancelled()) return context_.journal->flush();
+  return serve_ranges(finalists, ranges, used, times);
+}
+
+Status WorkloadRun::serve_ranges(const std::vector<Contender*>& finalists, const std::vector<ServedRange>& ranges,
+                                 const std::vector<std::int64_t>& used, RangeTimes& times) {
+  const Symbol& symbol = subject_.symbols.front();
+  const std::int64_t main = probes_.search.front().at(symbol.name);
   const auto default_at = static_cast<std::size_t>(std::find(finalists.begin(), finalists.end(), default_) - finalists.begin());
+  const auto time_of = [&](std::size_t c, std::int64_t v) {
+    return c < finalists.size() ? times.measure(v, "ragged")[c] : Summary{};
+  };
   std::vector<Served> served;
   result_.worst_loss = result_.mean_loss = 0;
   double weighted = 0, weight = 0;
   for (const ServedRange& r : ranges) {
-    Served s{.guard = {.symbols = {{symbol.name, r.lo, r.hi, r.multiple_of}}}, .contender = finalists[r.candidate]};
-    s.guard = Guard::both(s.guard, finalists[r.candidate]->candidate.artifact->guard);
+    const auto c = static_cast<std::size_t>(r.candidate);
+    Served s{.guard = {.symbols = {{symbol.name, r.lo, r.hi, r.multiple_of}}}, .contender = finalists[c]};
+    s.guard = Guard::both(s.guard, finalists[c]->candidate.artifact->guard);
     s.worst_loss = r.worst_loss;
     s.mean_loss = r.mean_loss;
     s.held_out = r.held_out;
@@ -249,19 +301,18 @@ Status WorkloadRun::decide_ranges(const std::vector<Contender*>& finalists, doub
     int count = 0;
     for (const std::int64_t v : used) {
       if (v < r.lo || v > r.hi || v % r.multiple_of != 0) continue;
-      const Summary& mine = times[v][r.candidate];
-      const Summary& base = default_at < finalists.size() ? times[v][default_at] : Summary{};
+      const Summary mine = time_of(c, v), base = time_of(default_at, v);
       if (mine.n == 0 || base.n == 0) continue;
       logs += std::log(base.median / mine.median);
       ++count;
       if (s.median_ns == 0 || v <= main) s.median_ns = mine.median, s.default_ns = base.median;
+      if (v == main) {
+        result_.default_ns = base.median;
+        result_.best_ns = mine.median;
+        best_label_ = s.contender->candidate.label();
+      }
     }
     if (count > 0) s.speedup = std::exp(logs / count);
-    if (main >= r.lo && main <= r.hi && main % r.multiple_of == 0 && times[main][r.candidate].n > 0) {
-      if (default_at < finalists.size() && times[main][default_at].n > 0) result_.default_ns = times[main][default_at].median;
-      result_.best_ns = times[main][r.candidate].median;
-      best_label_ = s.contender->candidate.label();
-    }
     result_.worst_loss = std::max(result_.worst_loss, r.worst_loss);
     weighted += r.mean_loss * static_cast<double>(r.held_out);
     weight += static_cast<double>(r.held_out);
@@ -269,8 +320,8 @@ Status WorkloadRun::decide_ranges(const std::vector<Contender*>& finalists, doub
   }
   if (weight > 0) result_.mean_loss = weighted / weight;
   result_.ranges = static_cast<int>(served.size());
-  LW_CHECK(serve(served, true));
-  result_.complete = true;
+  result_.complete = was_searched();
+  LW_CHECK(serve(served, result_.complete));
   tell("ranges", true);
   return Unit{};
 }
