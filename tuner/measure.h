@@ -76,6 +76,7 @@ class WorkerDevice : public Device {
   Status ensure_worker();
   Step load(const std::string& key, const Artifact& artifact);
   void plan_cases();
+  void remember(const Case& c);
   Status prepare(Case& c);
   Status run_reference(Case& c);
   Step run_once(const Candidate& candidate, Case& c, bool second);
@@ -101,6 +102,13 @@ class WorkerDevice : public Device {
   double default_ns_ = 0;
   Setup setup_;
   std::list<Case> cases_;
+  /// Contents of cases by workload, probe and seed: a workload that is opened again computes no reference again.
+  struct Remembered {
+    std::vector<CaseBuffer> buffers;
+    double reference_s = 0;
+  };
+  std::map<std::string, Remembered> remembered_;
+  std::int64_t remembered_bytes_ = 0;
   std::uint64_t next_place_ = 0;
   TimedBuffers timed_;
   std::vector<GuardedBuffer> workspace_;

@@ -28,6 +28,7 @@ Samples race(Device& device, const Candidate& candidate, const Bindings& probe, 
     const Summary summary = summarise(samples.ns);
     if (static_cast<int>(samples.ns.size()) >= rule.max_samples || summary.median > give_up) break;
     if (!needs_more(summary, best, rule)) break;
+    if (std::accumulate(samples.ns.begin(), samples.ns.end(), 0.0) > rule.max_total_ns) break;
     const int more = std::min(rule.more_samples, rule.max_samples - static_cast<int>(samples.ns.size()));
     append(samples, device.time(candidate, probe, more, give_up));
   }

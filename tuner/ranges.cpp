@@ -91,6 +91,29 @@ std::vector<Piece> cover_probes(CostTable& table, const std::vector<int>& among,
   return pieces;
 }
 
+/// A piece whose winner beats the baseline nowhere but by noise is the baseline's, unless another beats the baseline;
+/// neighbours with the same winner become one.
+void prefer_baseline(std::vector<Piece>& pieces, CostTable& table, const std::vector<int>& among,
+                     const std::vector<std::int64_t>& probes, const RangeRule& rule) {
+  for (Piece& piece : pieces) {
+    bool beats = false, baseline_serves = rule.baseline >= 0;
+    for (std::size_t i = piece.from; baseline_serves && i <= piece.to; ++i) {
+      beats = beats || table.loses_to(rule.baseline, piece.candidate, probes[i], 0);
+      baseline_serves = std::isfinite(table.at(rule.baseline, probes[i])) &&
+                        !table.loses(rule.baseline, probes[i], among, rule.split_loss);
+    }
+    if (baseline_serves && !beats) piece.candidate = rule.baseline;
+  }
+  for (std::size_t i = 1; i < pieces.size();) {
+    if (pieces[i].candidate != pieces[i - 1].candidate) {
+      ++i;
+      continue;
+    }
+    pieces[i - 1].to = pieces[i].to;
+    pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
 /// The first value of the right-hand range, somewhere in (left, right], found by bisection of the logarithm.
 std::int64_t find_edge(CostTable& table, int left_candidate, int right_candidate, std::int64_t left, std::int64_t right,
                        int steps) {
@@ -189,7 +212,8 @@ std::vector<ServedRange> split_ranges(std::int64_t lo, std::int64_t hi, const st
     if (!candidates[c].lies_over && g.lo <= lo && g.hi >= hi && g.multiple_of == 1) everywhere.push_back(c);
   }
   LW_BUG_IF(everywhere.empty() || probes.empty(), "split_ranges needs a candidate that serves everything, and a probe");
-  const std::vector<Piece> pieces = cover_probes(table, everywhere, probes, rule);
+  std::vector<Piece> pieces = cover_probes(table, everywhere, probes, rule);
+  prefer_baseline(pieces, table, everywhere, probes, rule);
   std::vector<ServedRange> base;
   std::int64_t next = lo;
   for (std::size_t i = 0; i < pieces.size(); ++i) {

@@ -21,6 +21,7 @@ struct RaceRule {
   int first_samples = 3;
   int more_samples = 4;      ///< at a time, while intervals overlap
   int max_samples = 15;
+  double max_total_ns = 2e8; ///< of a candidate's samples; slow kernels get fewer
   double give_up_factor = 3; ///< one sample is enough for a launch that takes this many times the best
 };
 /// Whether another round of samples could change which of the two is faster.

@@ -15,8 +15,29 @@ using nlohmann::json;
 
 /// Beyond this a reference run is not repeated with a second seed at the same probe.
 constexpr double kSlowReferenceS = 3;
+constexpr std::int64_t kMaxRememberedBytes = 512ll << 20;
+
+std::string name_case(const std::string& workload, const Case& c) {
+  std::string name = workload + " " + std::to_string(c.seed);
+  for (const auto& [symbol, value] : c.probe) name += " " + symbol + "=" + std::to_string(value);
+  return name;
+}
 
 }  // namespace
+
+void WorkerDevice::remember(const Case& c) {
+  std::int64_t bytes = 0;
+  for (const CaseBuffer& b : c.buffers) {
+    bytes += static_cast<std::int64_t>(b.content->pristine.size() + b.content->expected.size() * sizeof(double));
+  }
+  if (remembered_bytes_ + bytes > kMaxRememberedBytes) {
+    remembered_.clear();
+    remembered_bytes_ = 0;
+  }
+  if (bytes > kMaxRememberedBytes) return;
+  remembered_bytes_ += bytes;
+  remembered_[name_case(setup_.workload, c)] = {c.buffers, c.reference_s};
+}
 
 void WorkerDevice::plan_cases() {
   std::int64_t seed = static_cast<std::int64_t>(setup_.seed % 1000000) * 16 + 1;
@@ -78,9 +99,13 @@ Status WorkerDevice::prepare(Case& c) {
   for (const Case& other : cases_) {
     if (other.prepared && other.seed == c.seed && other.probe == c.probe) twin = &other;
   }
-  c.buffers = twin != nullptr ? twin->buffers
-                              : make_case_buffers(*setup_.reference, *setup_.naive, c.probe, c.draw,
-                                                  static_cast<std::uint64_t>(c.seed));
+  const auto known = remembered_.find(name_case(setup_.workload, c));
+  const bool has_contents = twin != nullptr || known != remembered_.end();
+  c.buffers = twin != nullptr              ? twin->buffers
+              : known != remembered_.end() ? known->second.buffers
+                                           : make_case_buffers(*setup_.reference, *setup_.naive, c.probe, c.draw,
+                                                               static_cast<std::uint64_t>(c.seed));
+  if (known != remembered_.end()) c.reference_s = known->second.reference_s;
   LW_CHECK(ensure_worker());
   Arena& arena = worker_->arena();
   json zones = json::array();
@@ -96,7 +121,10 @@ Status WorkerDevice::prepare(Case& c) {
     paint_canaries(arena, b.place);
     std::memcpy(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
   }
-  if (twin == nullptr) LW_CHECK(run_reference(c));
+  if (!has_contents) {
+    LW_CHECK(run_reference(c));
+    remember(c);
+  }
   // The reference may have needed a new process, which was told of the cases prepared so far.
   const Step step = command(json{{"command", "guard"}, {"on", true}, {"zones", zones}}.dump(), 10000);
   if (step.outcome != Outcome::ok) {

@@ -9,9 +9,17 @@
 #include "db/query.h"
 #include "loopwright/runtime.h"
 #include "tuner/fault_device.h"
+#include "tuner/journal.h"
 
 namespace loopwright {
 namespace {
+
+/// The value, which outlives the loop it is used in.
+template <class T>
+T take(Result<T> result) {
+  EXPECT_TRUE(result.ok());
+  return std::move(*result);
+}
 
 struct TempFolder {
   TempFolder() {
@@ -58,7 +66,7 @@ void expect_served(const TempFolder& folder, const TuneReport& report) {
   }
   const auto query = db::Query::open((folder.path / "tune.db").string());
   ASSERT_TRUE(query.ok());
-  for (const db::BestEntry& e : *query->list_best({.state = db::BestState::active})) {
+  for (const db::BestEntry& e : take(query->list_best({.state = db::BestState::active}))) {
     EXPECT_TRUE(e.best.verified);
     EXPECT_FALSE(query->list_artifacts(e.candidate.digest)->empty());
     const auto verifications = *query->list_verifications(e.candidate.digest);
@@ -93,7 +101,7 @@ TEST(Tune, ASymbolGetsRangesThatServeEveryValue) {
   const auto query = db::Query::open((folder.path / "tune.db").string());
   for (std::int64_t n = 1; n <= 512; ++n) {
     bool served = false;
-    for (const db::BestEntry& e : *query->list_best({.state = db::BestState::active})) {
+    for (const db::BestEntry& e : take(query->list_best({.state = db::BestState::active}))) {
       served = served || e.range.guard.symbols.empty() || e.range.guard.holds({{e.range.guard.symbols[0].name, n}});
     }
     EXPECT_TRUE(served) << n;
@@ -118,17 +126,18 @@ TEST(Tune, FaultyCandidatesAreRecordedAndNeverServed) {
                                              {"nondeterministic", Outcome::nondeterministic},
                                              {"compile_error", Outcome::compile_error}};
   std::set<std::string> met;
-  for (const db::WorkloadRow& w : *query->list_workloads()) {
-    for (const db::CandidateRow& c : *query->list_candidates(w.digest)) {
+  for (const db::WorkloadRow& w : take(query->list_workloads())) {
+    for (const db::CandidateRow& c : take(query->list_candidates(w.digest))) {
       const std::string fault = tuner::FaultDevice::draw_fault(c.digest, c.is_default, kinds);
-      for (const db::TrialRow& t : *query->list_trials({.candidate = c.digest})) {
+      for (const db::TrialRow& t : take(query->list_trials({.candidate = c.digest}))) {
+        if (t.error == tuner::kTwinNote) continue;  // the same code under another name: not run
         EXPECT_EQ(t.outcome, fault.empty() ? Outcome::ok : expected.at(fault)) << fault << ": " << t.error;
       }
       if (!fault.empty()) met.insert(fault);
     }
   }
   EXPECT_GE(met.size(), 4u) << "60 candidates meet most of the six faults";
-  for (const db::BestEntry& e : *query->list_best({.state = db::BestState::active})) {
+  for (const db::BestEntry& e : take(query->list_best({.state = db::BestState::active}))) {
     EXPECT_EQ(tuner::FaultDevice::draw_fault(e.candidate.digest, e.candidate.is_default, kinds), "");
   }
 }

@@ -77,6 +77,16 @@ TEST(Ranges, NoVariantServesWhereItLosesToTheBaseline) {
   EXPECT_EQ(ranges[1].candidate, 1);
 }
 
+TEST(Ranges, NoiseSplitsNothingAndLeavesTheBaseline) {
+  const auto cost = [](int c, std::int64_t v) {
+    const double wave = std::sin(static_cast<double>(v * 7 + c * 13));
+    return RangeTime(100 * (1 + 0.1 * wave), 85, 115);
+  };
+  const auto ranges = split_ranges(kLo, kHi, make_candidates(3), choose_range_probes(kLo, kHi, 12), {}, cost, {.baseline = 2});
+  ASSERT_EQ(ranges.size(), 1u);
+  EXPECT_EQ(ranges[0].candidate, 2);
+}
+
 TEST(Ranges, ACandidateThatNeedsMultiplesLiesOverTheGeneralOne) {
   auto candidates = make_candidates(2);
   candidates[1].guard.multiple_of = 8;

@@ -34,6 +34,13 @@ TuneOptions make_options(const TempFolder& folder, std::int64_t trials) {
   return options;
 }
 
+/// The value, which outlives the loop it is used in.
+template <class T>
+T take(Result<T> result) {
+  EXPECT_TRUE(result.ok());
+  return std::move(*result);
+}
+
 struct Stored {
   std::vector<std::string> winners;  ///< template, picks and guard of each range
   std::int64_t trials = 0;
@@ -140,7 +147,7 @@ TEST(Session, OneSymbolIsSplitIntoRangesWithLosses) {
   EXPECT_GE(w.ranges, 2) << "small and large sizes want other tiles";
   const auto query = db::Query::open(folder.file("tune.db"));
   std::int64_t held_out = 0;
-  for (const db::BestEntry& e : *query->list_best({.state = db::BestState::active})) {
+  for (const db::BestEntry& e : take(query->list_best({.state = db::BestState::active}))) {
     held_out += e.best.held_out_probes;
     EXPECT_TRUE(e.best.complete);
     EXPECT_LE(e.best.mean_loss, e.best.worst_loss);
