@@ -148,7 +148,47 @@ bool is_fully_written(const ir::Kernel& k, const Site& alloc, const Stmt& reader
   const auto& scope = std::get<ir::Alloc>(alloc.stmt()->v);
   for (const Access& a : collect_accesses(scope.body)) {
     if (contains(reader, a.statement)) return false;
-    if (a.buffer == scope.buffer && a.kind == Access::Kind::write && covers_buffer(a, facts)) return true;
+    if (a.buffer != scope.buffer || a.kind != Access::Kind::write || !covers_buffer(a, facts)) continue;
+    const bool complete = std::none_of(a.loops.begin(), a.loops.end(), [&](const Stmt& l) { return contains(l, reader); });
+    if (complete) return true;
+  }
+  return false;
+}
+
+namespace {
+
+bool includes(const std::vector<Expr>& all, const std::vector<Expr>& some) {
+  return std::all_of(some.begin(), some.end(), [&](const Expr& x) {
+    return std::any_of(all.begin(), all.end(), [&](const Expr& y) { return ir::same(x, y); });
+  });
+}
+
+/// Every element of the region for which the conditions hold is written by the access.
+bool covers(const Access& a, const Region& region, const std::vector<Var>& t, const std::vector<Expr>& conditions,
+            const ir::Facts& facts) {
+  Region own = region_of(a, facts);
+  const bool boxes = same_box(own, region, facts);
+  for (const Range& r : own)
+    if (!r.exact || !(boxes || r.whole)) return false;
+  const auto under = conditions_of(a, own, t, facts);
+  return under && (boxes ? includes(conditions, *under) : under->empty());
+}
+
+}  // namespace
+
+bool is_written_before(const ir::Kernel& k, const Site& site, const ir::Buffer& buffer, const Region& region,
+                       const std::vector<Var>& t, const std::vector<Expr>& conditions) {
+  for (const ir::Param& p : k.params)
+    if (p.buffer == buffer && p.role != ArgRole::output) return true;
+  ir::Facts facts(k);
+  for (std::size_t i = 0; i + 1 < site.path.size(); ++i) {
+    if (const auto* q = as<ir::Seq>(site.path[i]))
+      for (const Stmt& item : q->items) {
+        if (item == site.path[i + 1]) break;
+        for (const Access& a : collect_accesses(item))
+          if (a.buffer == buffer && a.kind == Access::Kind::write && covers(a, region, t, conditions, facts)) return true;
+      }
+    enter(facts, site.path[i]);
   }
   return false;
 }

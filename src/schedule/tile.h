@@ -44,6 +44,11 @@ ir::Expr conjunction(const std::vector<ir::Expr>& conditions);
 /// whatever the conditions. `k` and the site of the Alloc give the facts.
 bool is_fully_written(const ir::Kernel& k, const Site& alloc, const ir::Stmt& reader);
 
+/// True when the elements of the region for which `conditions` (in `t`) hold certainly have a value in front of the
+/// statement: the buffer comes in as an argument, or a store before covers them.
+bool is_written_before(const ir::Kernel& k, const Site& site, const ir::Buffer& buffer, const Region& region,
+                       const std::vector<ir::Var>& t, const std::vector<ir::Expr>& conditions);
+
 /// Conditions around stores to local buffers that only kept padding from being computed go away: every read inside is
 /// of memory that is written in full, and nobody reads the elements that the condition left out.
 ir::Kernel drop_guards(ir::Kernel k);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/schedule/dependence.h"
 #include "src/schedule/narrow.h"
 #include "src/schedule/tiling.h"
 
@@ -24,6 +25,7 @@ struct Held {
   Region region;
   std::vector<Var> t;
   std::vector<Expr> conditions;
+  std::set<ir::Buffer> written;  ///< by the body
 };
 
 bool includes(const std::vector<Expr>& all, const std::vector<Expr>& some) {
@@ -35,7 +37,9 @@ bool includes(const std::vector<Expr>& all, const std::vector<Expr>& some) {
 Result<Held> find_held(const ir::Kernel& k, const ir::Buffer& buffer, const Site& site, const ir::Facts& facts) {
   Held held;
   held.buffers = update_group(k.body, buffer);
-  for (const Access& a : collect_accesses(site.loop().body))
+  const std::vector<Access> accesses = collect_accesses(site.loop().body);
+  held.written = written_buffers(accesses);
+  for (const Access& a : accesses)
     if (std::find(held.buffers.begin(), held.buffers.end(), a.buffer) != held.buffers.end()) held.accesses.push_back(a);
   const bool written = std::any_of(held.accesses.begin(), held.accesses.end(), [](const Access& a) { return a.writes(); });
   if (!written)
@@ -59,16 +63,22 @@ Result<Held> find_held(const ir::Kernel& k, const ir::Buffer& buffer, const Site
                   site.stmt(), "a loop whose body writes a dense box of `" + buffer->name + "`");
 }
 
-/// True when the body begins by writing every element that it uses later.
-bool begins_with_write(const Held& held, const ir::Facts& facts) {
-  const Access& first = held.accesses.front();
-  if (first.kind != Access::Kind::write || held.buffers.size() > 1) return false;
-  const Region own = region_of(first, facts);
-  if (!same_box(own, held.region, facts)) return false;
-  if (!std::all_of(own.begin(), own.end(), [](const Range& r) { return r.exact; })) return false;
+/// True when the body writes every element of the buffer that it uses before it uses it.
+bool begins_with_write(const Held& held, const ir::Buffer& buffer, const ir::Facts& facts) {
+  std::vector<Access> own;
+  std::copy_if(held.accesses.begin(), held.accesses.end(), std::back_inserter(own),
+               [&](const Access& a) { return a.buffer == buffer; });
+  const Access& first = own.front();
+  if (first.kind != Access::Kind::write) return false;
+  const Region box = region_of(first, facts);
+  if (!same_box(box, held.region, facts)) return false;
+  if (!std::all_of(box.begin(), box.end(), [](const Range& r) { return r.exact; })) return false;
   const auto under = conditions_of(first, held.region, held.t, facts);
   if (!under) return false;
-  return std::all_of(held.accesses.begin(), held.accesses.end(), [&](const Access& a) {
+  return std::all_of(own.begin() + 1, own.end(), [&](const Access& a) {
+    // Within shared loops only the iteration itself has been written.
+    const auto equal = equal_iterations(first, a, facts, held.written);
+    if (equal && std::find(equal->begin(), equal->end(), false) != equal->end()) return false;
     const auto conditions = conditions_of(a, held.region, held.t, facts);
     return conditions && includes(*conditions, *under);
   });
@@ -126,6 +136,31 @@ std::optional<Producers> find_initialiser(const ir::Kernel& k, const Held& held,
   return *found;
 }
 
+/// Copies what the body uses before it writes it.
+Result<Stmt> make_fill(const ir::Kernel& k, const Held& held, const Site& site, const std::map<ir::Buffer, ir::Buffer>& local,
+                       const std::string& base, const ir::Facts& facts, Names& names) {
+  Buffers filled;
+  for (const ir::Buffer& b : held.buffers) {
+    if (begins_with_write(held, b, facts)) continue;
+    if (!is_written_before(k, site, b, held.region, held.t, held.conditions))
+      return rejected(kCode, "elements of `" + b->name + "` may have no value in front of the loop, and the body does not begin by writing them",
+                      k, site.stmt(), "a loop behind a nest that writes all of `" + b->name + "`");
+    filled.push_back(b);
+  }
+  if (filled.empty()) return ir::seq({});
+  const std::vector<Var> loops = make_loops(held, base + "_in", names);
+  const Expr condition = said_of(held.conditions, held, loops);
+  return copy_loops(held, loops, [&](const auto& inner, const auto& outer) {
+    std::vector<Stmt> stores;
+    for (const ir::Buffer& b : filled) {
+      Expr value = ir::load(b, outer);
+      if (condition) value = ir::select(condition, value, ir::constant(0, b->dtype));
+      stores.push_back(ir::store(local.at(b), inner, value));
+    }
+    return ir::seq(std::move(stores));
+  });
+}
+
 }  // namespace
 
 Result<Applied> apply(const ir::Kernel& k, const Hold& step) {
@@ -152,18 +187,9 @@ Result<Applied> apply(const ir::Kernel& k, const Hold& step) {
       edits[u.get()] = ir::seq({});
     }
     held.conditions = bounds_of(buffer, held.region, held.t, facts);
-  } else if (!begins_with_write(held, facts)) {
-    const std::vector<Var> loops = make_loops(held, base + "_in", names);
-    const Expr condition = said_of(held.conditions, held, loops);
-    items.push_back(copy_loops(held, loops, [&](const auto& inner, const auto& outer) {
-      std::vector<Stmt> stores;
-      for (const ir::Buffer& b : held.buffers) {
-        Expr value = ir::load(b, outer);
-        if (condition) value = ir::select(condition, value, ir::constant(0, b->dtype));
-        stores.push_back(ir::store(local[b], inner, value));
-      }
-      return ir::seq(std::move(stores));
-    }));
+  } else {
+    LW_TRY(const Stmt fill, make_fill(k, held, site, local, base, facts, names));
+    items.push_back(fill);
   }
   items.push_back(redirect(site.loop().body, facts, local, relative_to(held.region)));
   const std::vector<Var> loops = make_loops(held, base, names);

@@ -66,10 +66,20 @@ Result<Definition> find_definition(const ir::Kernel& k, const Site& alloc, const
                       def.unit, "inline_buffer before the loops of `" + buffer->name + "` are changed");
     def.params.push_back(v);
   }
+  std::map<Var, Expr> single;  // loops of one iteration that the index leaves out
+  for (const Stmt& s : chain.around) {
+    const auto* l = as<ir::Loop>(s);
+    if (!l || std::find(def.params.begin(), def.params.end(), l->var) != def.params.end()) continue;
+    if (ir::as_int(l->extent) != 1)
+      return rejected(kCode, "`" + l->var.hint + "` does not index `" + buffer->name + "`", k, s,
+                      "a nest whose loops all index `" + buffer->name + "`");
+    single[l->var] = ir::int_imm(0);
+  }
   for (const Access& a : accesses)
     if (a.kind == Access::Kind::read && a.buffer == buffer)
       return rejected(kCode, "`" + buffer->name + "` is computed from itself", k, def.unit, "another buffer");
-  def.value = st->value;
+  for (auto& let : def.lets) let.second = ir::substitute(let.second, single);
+  def.value = ir::substitute(st->value, single);
   return def;
 }
 

@@ -53,6 +53,11 @@ bool is_tiled(const Layout& layout) {
   return std::any_of(layout.tiles.begin(), layout.tiles.end(), [](std::int64_t t) { return t > 1; });
 }
 
+Error reject_written(const ir::Kernel& k, const Access& a) {
+  return rejected(kCode, "`" + a.buffer->name + "` is written there as well", k, a.statement,
+                  "hold, or a loop of a nest that only reads `" + a.buffer->name + "`");
+}
+
 /// Every element of the buffer holds a value in front of the reader, and nobody changes it meanwhile.
 Status check_source(const ir::Kernel& k, const ir::Buffer& buffer, const Site& site, const Stmt& reader) {
   Stmt outermost = reader;
@@ -62,9 +67,7 @@ Status check_source(const ir::Kernel& k, const ir::Buffer& buffer, const Site& s
       break;
     }
   for (const Access& a : collect_accesses(outermost))
-    if (a.buffer == buffer && a.writes() && !a.local)
-      return rejected(kCode, "`" + buffer->name + "` is written there as well", k, a.statement,
-                      "hold, or a loop of a nest that only reads `" + buffer->name + "`");
+    if (a.buffer == buffer && a.writes() && !a.local) return reject_written(k, a);
   for (const ir::Param& p : k.params) {
     if (p.buffer != buffer) continue;
     if (p.role != ArgRole::output) return Unit{};
@@ -147,6 +150,7 @@ Result<Applied> apply(const ir::Kernel& k, const Stage& step) {
   for (const Access& a : collect_accesses(body)) {
     if (a.buffer != buffer) continue;
     if (a.local) return rejected(kCode, "`" + buffer->name + "` is allocated inside", k, a.statement, "a loop inside its allocation");
+    if (a.writes()) return reject_written(k, a);
     reads.push_back(a);
   }
   if (reads.empty())

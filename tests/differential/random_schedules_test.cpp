@@ -1,0 +1,112 @@
+// Random kernel x random schedule: the interpreter gives the same result before and after, the trace replays, and the
+// compiled code agrees. Flags: --seed=N --cases=N (the seed of the first case, cases for each test).
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "src/ir/text.h"
+#include "tests/support/random_data.h"
+#include "tests/support/random_kernel.h"
+#include "tests/support/random_schedule.h"
+
+namespace loopwright::test {
+namespace {
+
+constexpr std::uint64_t kCases = 500;
+constexpr int kAttempts = 16;
+constexpr std::uint64_t kMaxSteps = 3'000'000;  ///< statements; larger random cases are passed over
+
+std::uint64_t flag(const std::string& name, std::uint64_t otherwise) {
+  const std::string prefix = "--" + name + "=";
+  for (const std::string& a : ::testing::internal::GetArgvs())
+    if (a.rfind(prefix, 0) == 0) return std::stoull(a.substr(prefix.size()));
+  return otherwise;
+}
+
+bool regroups(const std::vector<schedule::TracedStep>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const schedule::TracedStep& s) {
+    return std::holds_alternative<schedule::ReduceAcross>(s.step);
+  });
+}
+
+/// What is wrong with a scheduled kernel; empty when nothing is.
+std::string check(const ir::Kernel& naive, const RandomSchedule& s, std::uint64_t seed) {
+  if (!s.wrong.empty()) return s.wrong;
+  const auto replayed = schedule::replay(naive, schedule::print_trace(s.steps));
+  if (!replayed.ok()) return "the trace does not replay: " + replayed.error().message();
+  if (ir::print(*replayed) != ir::print(s.kernel)) return "the replayed trace gives another kernel";
+  ir::InterpretOptions options;
+  options.max_steps = kMaxSteps;
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    const Bindings bindings = testing::random_bindings(s.kernel, seed + i);
+    const Arguments arguments = testing::random_arguments(naive, bindings, seed + i);
+    Arguments expected = arguments, found = arguments;
+    const Status before = ir::interpret(naive, bindings, expected, options);
+    if (!before.ok()) return before.error().code == ErrorCode::timeout ? "" : "the naive kernel fails: " + before.error().message();
+    const Status after = ir::interpret(s.kernel, bindings, found, options);
+    if (!after.ok()) return after.error().code == ErrorCode::timeout ? "" : "the scheduled kernel fails: " + after.error().message();
+    if (const auto difference = find_difference(naive, expected, found, regroups(s.steps))) return *difference;
+  }
+  return {};
+}
+
+/// Leaves out one step after the other while the case still fails.
+RandomSchedule shrink(const ir::Kernel& naive, RandomSchedule s, std::uint64_t seed) {
+  for (bool smaller = true; smaller;) {
+    smaller = false;
+    for (std::size_t i = s.steps.size(); i-- > 0;) {
+      std::vector<schedule::TracedStep> fewer = s.steps;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      RandomSchedule candidate = apply_what_applies(naive, fewer);
+      if (candidate.steps.size() >= s.steps.size() || check(naive, candidate, seed).empty()) continue;
+      s = std::move(candidate);
+      smaller = true;
+    }
+  }
+  return s;
+}
+
+std::string as_golden(const ir::Kernel& naive, const RandomSchedule& s, std::uint64_t seed, const std::string& wrong) {
+  std::string comment;
+  for (std::size_t at = 0; at < wrong.size();) {
+    const std::size_t end = std::min(wrong.find('\n', at), wrong.size());
+    comment += "# " + wrong.substr(at, end - at) + "\n";
+    at = end + 1;
+  }
+  std::string run;
+  for (const auto& [name, value] : testing::random_bindings(s.kernel, seed)) run += name + " = " + std::to_string(value) + "\n";
+  std::string steps = schedule::print_trace(s.steps);
+  return comment + "--- input\n" + ir::print(naive) + "--- steps\n" + steps.substr(steps.find('\n') + 1) + "--- expect\n--- run\n" + run;
+}
+
+void run_cases(std::uint64_t first) {
+  const std::uint64_t cases = flag("cases", kCases);
+  std::uint64_t accepted = 0, rejected = 0;
+  int failures = 0;
+  for (std::uint64_t seed = first; seed < first + cases && failures < 5; ++seed) {
+    const ir::Kernel naive = testing::random_kernel(seed);
+    RandomSchedule s = random_schedule(naive, seed, kAttempts);
+    accepted += s.steps.size();
+    rejected += static_cast<std::uint64_t>(s.rejected);
+    if (check(naive, s, seed).empty()) continue;
+    ++failures;
+    s = shrink(naive, std::move(s), seed);
+    const std::string wrong = check(naive, s, seed);
+    const std::string golden = as_golden(naive, s, seed, wrong);
+    const std::string file = "differential_failure_" + std::to_string(seed) + ".txt";
+    std::ofstream(file) << golden;
+    ADD_FAILURE() << "seed " << seed << " (replay with --seed=" << seed << " --cases=1; written to " << file << ")\n" << golden;
+  }
+  std::printf("%llu steps accepted, %llu rejected\n", static_cast<unsigned long long>(accepted), static_cast<unsigned long long>(rejected));
+  if (cases > 100) {
+    EXPECT_GT(accepted, cases) << "too few steps apply for the test to mean anything";
+  }
+}
+
+TEST(RandomSchedules, keep_the_meaning_1) { run_cases(flag("seed", 1)); }
+TEST(RandomSchedules, keep_the_meaning_2) { run_cases(flag("seed", 1) + 10'000); }
+TEST(RandomSchedules, keep_the_meaning_3) { run_cases(flag("seed", 1) + 20'000); }
+TEST(RandomSchedules, keep_the_meaning_4) { run_cases(flag("seed", 1) + 30'000); }
+
+}  // namespace
+}  // namespace loopwright::test
