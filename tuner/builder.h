@@ -1,6 +1,7 @@
 // From a proposal of the search to machine code. An interface, so that searches are tested on made-up spaces.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,17 @@ class Builder {
 
 /// The compiler.
 std::unique_ptr<Builder> make_driver_builder(const driver::Job& job, const Target& target);
+
+/// The result of `f`, which returns one; whatever it throws becomes an Error with code bug: nothing thrown by the compiler
+/// may end a run.
+template <class F>
+auto call_guarded(F&& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const std::exception& e) {
+    return Error{.code = ErrorCode::bug, .asked = "build a candidate", .found = e.what()};
+  }
+}
 
 /// resource for what is too large for the target, rejected for a step or requirement that said no, else compile_error.
 Outcome classify_build_error(ErrorCode code);

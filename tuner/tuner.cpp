@@ -15,6 +15,7 @@ namespace loopwright::tuner {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr std::size_t kWantedProbes = 2;
 
 /// Passes everything on and adds up the time spent in it.
 class MeteredDevice : public Device {
@@ -172,6 +173,27 @@ class Session {
     return std::optional<TunedWorkload>{tuned};
   }
 
+  /// Shapes that the user named, and below them those that programs asked for in vain.
+  Result<std::vector<Bindings>> list_asked(const graph::Workload& workload) {
+    std::vector<Bindings> asked = state_.options.probes;
+    LW_TRY(const auto wanted, recorder_.read().list_wanted());
+    std::size_t taken = 0;
+    for (const db::WantedRow& row : wanted) {
+      if (row.workload != workload.digest || row.values.empty() || taken == kWantedProbes) continue;
+      asked.push_back(row.values);
+      ++taken;
+    }
+    return asked;
+  }
+
+  Status forget_wanted(const std::string& workload) {
+    LW_TRY(const auto wanted, recorder_.read().list_wanted());
+    for (const db::WantedRow& row : wanted) {
+      if (row.workload == workload) LW_CHECK(recorder_.forget_wanted(row.workload, row.values));
+    }
+    return Unit{};
+  }
+
   struct Item {
     const graph::Workload* workload = nullptr;
     int uses = 0;                        ///< kernels of the graph that are this workload
@@ -216,7 +238,8 @@ class Session {
         ++item.tuned.outcomes[Outcome::compile_error];
         continue;
       }
-      const ProbePlan probes = plan_probes(subject->symbols, state_.options.probes, subject->work);
+      LW_TRY(const std::vector<Bindings> asked, list_asked(*item.workload));
+      const ProbePlan probes = plan_probes(subject->symbols, asked, subject->work);
       subject->setup.verify_probes = probes.verify;
       subject->setup.final_probes = probes.verify_finals;
       item.run = std::make_unique<WorkloadRun>(context_, *item.workload, std::move(*subject), probes);
@@ -231,6 +254,7 @@ class Session {
       if (open != i) LW_CHECK(items[i].run->open());
       open = i;
       LW_CHECK(items[i].run->search(deadline_s));
+      if (items[i].run->result().complete) LW_CHECK(forget_wanted(items[i].workload->digest));
     }
     return Unit{};
   }

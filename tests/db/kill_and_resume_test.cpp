@@ -93,7 +93,7 @@ TEST(KillAndResume, FiftyKillsLoseNoCommittedTrial) {
     if (fresh) {
       committed.clear();
       database = (folder / ("killed" + std::to_string(runs) + ".db")).string();
-      command = {program, "tune", graph, "--db", database, "--budget", "60s", "--max-trials", "300", "--seed",
+      command = {program, "tune", graph, "--db", database, "--budget", "60s", "--max-trials", "150", "--seed",
                  std::to_string(runs + 1)};
     }
     ++runs;
@@ -122,6 +122,7 @@ TEST(KillAndResume, FiftyKillsLoseNoCommittedTrial) {
     ASSERT_TRUE(report.ok()) << report.error().message();
     ASSERT_FALSE(report->is_damaged()) << report->text();
   }
+  RecordProperty("runs", runs);
   if (!ended) {
     EXPECT_EQ(wait_for(start({program, "resume", "--db", database}, log)), 0) << read_file(log);
     const auto query = Query::open(database);

@@ -5,6 +5,7 @@
 
 #include "db/query.h"
 #include "loopwright/runtime.h"
+#include "src/driver/planner.h"
 #include "tests/unit/tuner/synthetic.h"
 
 namespace loopwright::tuner {
@@ -153,6 +154,28 @@ TEST(Session, OneSymbolIsSplitIntoRangesWithLosses) {
     EXPECT_LE(e.best.mean_loss, e.best.worst_loss);
   }
   EXPECT_GT(held_out, 2);
+}
+
+TEST(Session, WhatProgramsAskedForInVainIsTunedForAndForgotten) {
+  const TempFolder folder;
+  const auto bench = make_synthetic_workbench(record_synthetic, 0.01);
+  const Graph graph = make_graph(true);
+  TuneOptions options = make_options(folder, 20);
+  // A run that is stopped at once leaves the workload's row behind.
+  std::atomic<bool> cancel{true};
+  ASSERT_TRUE(tune_with(bench, graph, options, {}, &cancel).ok());
+  const auto planned = driver::plan_graph(graph);
+  ASSERT_TRUE(planned.ok());
+  const graph::Workload& workload = planned->workloads.front();
+  const std::string symbol = workload.graph.symbols().front().name;
+  ASSERT_TRUE(db::note_wanted(options.database, {{.workload = workload.digest, .workload_text = workload.text,
+                                                  .values = {{symbol, 777}}}}).ok());
+  ASSERT_TRUE(tune_with(bench, graph, options, {}, nullptr).ok());
+  const auto query = db::Query::open(options.database);
+  bool tried = false;
+  for (const db::ProbeRow& p : take(query->list_probes(workload.digest))) tried = tried || p.values.begin()->second == 777;
+  EXPECT_TRUE(tried);
+  EXPECT_TRUE(query->list_wanted()->empty());
 }
 
 TEST(Session, ASecondRunOnTheSameFileIsBusy) {
