@@ -38,11 +38,13 @@ struct PlanTensor {
 
 /// One kernel of a plan: a workload, and which plan tensors and symbols are its arguments.
 struct PlanKernel {
-  std::string workload;              ///< digest
-  std::string family;                ///< word for people
-  std::vector<std::int32_t> args;    ///< plan tensor for each non-workspace argument of the artifacts
-  std::vector<std::int32_t> symbols; ///< plan symbol for each symbol of the workload, in the workload's order
-  std::vector<std::string> symbol_names;  ///< the workload's own names of them (`s0`, ...), for matching guards
+  std::string workload;            ///< digest
+  std::string family;              ///< word for people
+  std::vector<std::int32_t> args;  ///< plan tensor for each non-workspace argument of the artifacts
+  std::vector<std::int32_t>
+      symbols;  ///< plan symbol for each symbol of the workload, in the workload's order
+  std::vector<std::string>
+      symbol_names;  ///< the workload's own names of them (`s0`, ...), for matching guards
   bool operator==(const PlanKernel&) const = default;
 };
 
@@ -66,11 +68,12 @@ std::string_view name(Match match);
 
 /// One way to run one kernel of a plan.
 struct Variant {
-  Guard guard;                            ///< symbols by the workload's own names
+  Guard guard;  ///< symbols by the workload's own names
   std::shared_ptr<const Artifact> artifact;
-  std::string label;                      ///< for people: template and picks
-  double loss_mean = 0, loss_worst = 0;   ///< expected loss in the guard's box (0.05 = 5 % slower than the best known)
-  Match match = Match::exact;             ///< untuned = the general variant that stands in outside the tuned ranges
+  std::string label;  ///< for people: template and picks
+  double loss_mean = 0,
+         loss_worst = 0;       ///< expected loss in the guard's box (0.05 = 5 % slower than the best known)
+  Match match = Match::exact;  ///< untuned = the general variant that stands in outside the tuned ranges
 };
 
 // ---------------------------------------------------------------- running
@@ -130,13 +133,13 @@ class Plan {
 enum class OnMiss : std::uint8_t {
   strict,    ///< no_variant
   fallback,  ///< `default` in text: the general variant serves, and the sizes are written to `wanted`
-  jit,       ///< the default schedule is compiled now; needs loopwright_compiler (see enable_jit in compile.h)
+  jit,  ///< the default schedule is compiled now; needs loopwright_compiler (see enable_jit in compile.h)
 };
 
 struct RuntimeOptions {
   std::vector<std::string> databases;  ///< most important first: user, site, shipped
   OnMiss on_miss = OnMiss::fallback;
-  int workers = 0;                     ///< CPU workers; 0 = the machine's, or LOOPWRIGHT_WORKERS
+  int workers = 0;  ///< CPU workers; 0 = the machine's, or LOOPWRIGHT_WORKERS
 };
 
 /// Databases plus a device. Opening never fails because of a database: what is wrong with one is in `notes`.

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "loopwright/shape.h"
 #include "loopwright/base.h"
+#include "loopwright/shape.h"
 
 namespace loopwright::runtime {
 

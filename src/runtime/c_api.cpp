@@ -96,7 +96,8 @@ int32_t loopwright_open(const loopwright_options* options, loopwright_runtime** 
       const loopwright_options given = read_options(*options);
       if (given.database_count < 0 || (given.database_count > 0 && given.databases == nullptr))
         return refuse("open a runtime", "a list of databases that is null or of negative length");
-      if (given.on_miss < LOOPWRIGHT_STRICT || given.on_miss > LOOPWRIGHT_JIT) return refuse("open a runtime", "an unknown on_miss");
+      if (given.on_miss < LOOPWRIGHT_STRICT || given.on_miss > LOOPWRIGHT_JIT)
+        return refuse("open a runtime", "an unknown on_miss");
       for (std::int32_t i = 0; i < given.database_count; ++i) {
         if (given.databases[i] == nullptr) return refuse("open a runtime", "a null database path");
         asked.databases.emplace_back(given.databases[i]);
@@ -121,7 +122,8 @@ void loopwright_close(loopwright_runtime* runtime) {
 const char* loopwright_note(const loopwright_runtime* runtime, int32_t index) {
   if (runtime == nullptr || index < 0) return nullptr;
   const auto& notes = runtime->runtime.notes();
-  return static_cast<std::size_t>(index) < notes.size() ? notes[static_cast<std::size_t>(index)].c_str() : nullptr;
+  return static_cast<std::size_t>(index) < notes.size() ? notes[static_cast<std::size_t>(index)].c_str()
+                                                        : nullptr;
 }
 
 int32_t loopwright_flush_wanted(const loopwright_runtime* runtime) {
@@ -132,14 +134,17 @@ int32_t loopwright_flush_wanted(const loopwright_runtime* runtime) {
   });
 }
 
-int32_t loopwright_make_plan(const loopwright_runtime* runtime, const char* name_or_digest, loopwright_plan** plan) {
+int32_t loopwright_make_plan(const loopwright_runtime* runtime, const char* name_or_digest,
+                             loopwright_plan** plan) {
   return guard([&]() -> std::int32_t {
-    if (runtime == nullptr || name_or_digest == nullptr || plan == nullptr) return refuse("make a plan", "a null argument");
+    if (runtime == nullptr || name_or_digest == nullptr || plan == nullptr)
+      return refuse("make a plan", "a null argument");
     *plan = nullptr;
     auto made = runtime->runtime.plan(name_or_digest);
     if (!made.ok()) return fail(made.error());
     const auto& tensors = made->spec().tensors;
-    const auto given = std::count_if(tensors.begin(), tensors.end(), [](const auto& t) { return t.role != loopwright::ArgRole::workspace; });
+    const auto given = std::count_if(tensors.begin(), tensors.end(),
+                                     [](const auto& t) { return t.role != loopwright::ArgRole::workspace; });
     *plan = new loopwright_plan{std::move(made).value(), static_cast<std::int32_t>(given)};
     return LOOPWRIGHT_OK;
   });
@@ -161,10 +166,11 @@ int32_t loopwright_symbol_count(const loopwright_plan* plan) {
 int32_t loopwright_describe_tensor(const loopwright_plan* plan, int32_t index, loopwright_tensor_info* info) {
   return guard([&]() -> std::int32_t {
     if (plan == nullptr || info == nullptr) return refuse("describe a tensor", "a null argument");
-    if (index < 0 || index >= plan->given) return refuse("describe a tensor", "an index outside the plan's tensors");
+    if (index < 0 || index >= plan->given)
+      return refuse("describe a tensor", "an index outside the plan's tensors");
     const auto& tensor = plan->plan.spec().tensors[static_cast<std::size_t>(index)];
-    *info = {tensor.name.c_str(), static_cast<std::int32_t>(tensor.shape.size()), static_cast<std::int32_t>(tensor.dtype),
-             static_cast<std::int32_t>(tensor.role)};
+    *info = {tensor.name.c_str(), static_cast<std::int32_t>(tensor.shape.size()),
+             static_cast<std::int32_t>(tensor.dtype), static_cast<std::int32_t>(tensor.role)};
     return LOOPWRIGHT_OK;
   });
 }
@@ -173,7 +179,8 @@ int32_t loopwright_describe_symbol(const loopwright_plan* plan, int32_t index, l
   return guard([&]() -> std::int32_t {
     if (plan == nullptr || info == nullptr) return refuse("describe a symbol", "a null argument");
     const auto& symbols = plan->plan.spec().symbols;
-    if (index < 0 || static_cast<std::size_t>(index) >= symbols.size()) return refuse("describe a symbol", "an index outside the plan's symbols");
+    if (index < 0 || static_cast<std::size_t>(index) >= symbols.size())
+      return refuse("describe a symbol", "an index outside the plan's symbols");
     const auto& symbol = symbols[static_cast<std::size_t>(index)];
     *info = {symbol.name.c_str(), symbol.lo, symbol.hi};
     return LOOPWRIGHT_OK;
@@ -182,12 +189,15 @@ int32_t loopwright_describe_symbol(const loopwright_plan* plan, int32_t index, l
 
 int32_t loopwright_run(const loopwright_plan* plan, const loopwright_tensor* tensors, int32_t count) {
   return guard([&]() -> std::int32_t {
-    if (plan == nullptr || count < 0 || (count > 0 && tensors == nullptr)) return refuse("run a plan", "a null argument or a negative count");
+    if (plan == nullptr || count < 0 || (count > 0 && tensors == nullptr))
+      return refuse("run a plan", "a null argument or a negative count");
     std::vector<loopwright::TensorView> views;
     for (std::int32_t i = 0; i < count; ++i) {
       const loopwright_tensor& tensor = tensors[i];
-      if (tensor.rank < 0 || (tensor.rank > 0 && tensor.shape == nullptr)) return refuse("run a plan", "a tensor with a null shape or a negative rank");
-      if (tensor.dtype < 0 || tensor.dtype >= loopwright::kDTypeCount) return refuse("run a plan", "a tensor with an unknown dtype");
+      if (tensor.rank < 0 || (tensor.rank > 0 && tensor.shape == nullptr))
+        return refuse("run a plan", "a tensor with a null shape or a negative rank");
+      if (tensor.dtype < 0 || tensor.dtype >= loopwright::kDTypeCount)
+        return refuse("run a plan", "a tensor with an unknown dtype");
       views.push_back(view_of(tensor));
     }
     const auto ran = plan->plan.run(views);
@@ -201,7 +211,8 @@ int32_t loopwright_launch(const loopwright_plan* plan, void* const* pointers, co
 
 int32_t loopwright_explain(const loopwright_plan* plan, const int64_t* symbols, int32_t count, char** text) {
   return guard([&]() -> std::int32_t {
-    if (plan == nullptr || text == nullptr || count < 0 || (count > 0 && symbols == nullptr)) return refuse("explain a plan", "a null argument");
+    if (plan == nullptr || text == nullptr || count < 0 || (count > 0 && symbols == nullptr))
+      return refuse("explain a plan", "a null argument");
     *text = nullptr;
     const auto answer = plan->plan.explain({symbols, static_cast<std::size_t>(count)});
     if (!answer.ok()) return fail(answer.error());

@@ -47,12 +47,12 @@ const void* address_of(Function function) {
 }
 static_assert(kCpuCallees.size() == 20, "a new callee needs its address here");
 const std::array<const void*, kCpuCallees.size()> callees = {
-    address_of<Unary>(std::exp),   address_of<Unary>(std::exp2),   address_of<Unary>(std::log),
-    address_of<Unary>(std::log2),  address_of<Unary>(std::log1p),  address_of<Unary>(std::expm1),
-    address_of<Unary>(std::sin),   address_of<Unary>(std::cos),    address_of<Unary>(std::tan),
-    address_of<Unary>(std::asin),  address_of<Unary>(std::acos),   address_of<Unary>(std::atan),
-    address_of<Unary>(std::sinh),  address_of<Unary>(std::cosh),   address_of<Unary>(std::tanh),
-    address_of<Unary>(std::erf),   address_of<Unary>(std::cbrt),   address_of<Binary>(std::pow),
+    address_of<Unary>(std::exp),    address_of<Unary>(std::exp2),  address_of<Unary>(std::log),
+    address_of<Unary>(std::log2),   address_of<Unary>(std::log1p), address_of<Unary>(std::expm1),
+    address_of<Unary>(std::sin),    address_of<Unary>(std::cos),   address_of<Unary>(std::tan),
+    address_of<Unary>(std::asin),   address_of<Unary>(std::acos),  address_of<Unary>(std::atan),
+    address_of<Unary>(std::sinh),   address_of<Unary>(std::cosh),  address_of<Unary>(std::tanh),
+    address_of<Unary>(std::erf),    address_of<Unary>(std::cbrt),  address_of<Binary>(std::pow),
     address_of<Binary>(std::atan2), address_of<Binary>(std::fmod)};
 
 struct ParallelCall {
@@ -63,7 +63,8 @@ struct ParallelCall {
 void run_piece(const void* context, int worker, std::int64_t begin, std::int64_t end) noexcept {
   const auto& parallel = *static_cast<const ParallelCall*>(context);
   const KernelCall& call = *parallel.call;
-  const CpuCall cpu{call.buffers, call.symbols, call.scratch + worker * call.scratch_stride_bytes, callees.data()};
+  const CpuCall cpu{call.buffers, call.symbols, call.scratch + worker * call.scratch_stride_bytes,
+                    callees.data()};
   parallel.entry(&cpu, begin, end);
 }
 
@@ -76,7 +77,8 @@ Error bad_image(const Artifact& artifact, std::string found) {
 
 Result<CodeMapping> CodeMapping::map(const std::vector<std::uint8_t>& image) {
   const auto failed = [](const char* call) {
-    return Error{ErrorCode::out_of_memory, "map machine code", std::string(call) + ": " + std::strerror(errno), "",
+    return Error{ErrorCode::out_of_memory, "map machine code",
+                 std::string(call) + ": " + std::strerror(errno), "",
                  "a system that lets programs make memory executable, and free memory"};
   };
   CodeMapping mapping;
@@ -139,7 +141,9 @@ Result<std::shared_ptr<const LoadedArtifact>> CpuDevice::load(const Artifact& ar
   return std::shared_ptr<const LoadedArtifact>(std::make_shared<CpuLoaded>(std::move(code), artifact));
 }
 
-std::byte* CpuDevice::reserve(std::int64_t bytes) const noexcept { return reserve_thread_memory(ThreadBlock::arena, bytes); }
+std::byte* CpuDevice::reserve(std::int64_t bytes) const noexcept {
+  return reserve_thread_memory(ThreadBlock::arena, bytes);
+}
 
 ErrorCode CpuDevice::launch(const LoadedArtifact& loaded, const KernelCall& call) const noexcept {
   for (const CpuLoaded::Step& step : static_cast<const CpuLoaded&>(loaded).steps) {

@@ -28,10 +28,10 @@ class LoadedArtifact {
 
 /// What one call of an artifact needs. Lengths are known from the artifact; nothing is checked.
 struct KernelCall {
-  void* const* buffers = nullptr;          ///< in the order of Artifact::args
-  const std::int64_t* symbols = nullptr;   ///< in the order of Artifact::symbols
-  std::byte* scratch = nullptr;            ///< of the first worker, kBlockAlignment-aligned
-  std::int64_t scratch_stride_bytes = 0;   ///< from one worker's scratch to the next
+  void* const* buffers = nullptr;         ///< in the order of Artifact::args
+  const std::int64_t* symbols = nullptr;  ///< in the order of Artifact::symbols
+  std::byte* scratch = nullptr;           ///< of the first worker, kBlockAlignment-aligned
+  std::int64_t scratch_stride_bytes = 0;  ///< from one worker's scratch to the next
 };
 
 /// Alignment of arenas, of the blocks in them and of scratch: two cache lines, because cores fetch lines in pairs.

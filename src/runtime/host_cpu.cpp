@@ -28,44 +28,55 @@ struct FeatureRow {
 };
 // The one list of features that code generation may use, with LLVM's spelling; sorted by name.
 constexpr FeatureRow kFeatures[] = {
-    {"avx", 1, 0, kEcx, 28, Saved::ymm},         {"avx2", 7, 0, kEbx, 5, Saved::ymm},
-    {"avx512bf16", 7, 1, kEax, 5, Saved::zmm},   {"avx512bw", 7, 0, kEbx, 30, Saved::zmm},
-    {"avx512cd", 7, 0, kEbx, 28, Saved::zmm},    {"avx512dq", 7, 0, kEbx, 17, Saved::zmm},
-    {"avx512f", 7, 0, kEbx, 16, Saved::zmm},     {"avx512fp16", 7, 0, kEdx, 23, Saved::zmm},
-    {"avx512vbmi", 7, 0, kEcx, 1, Saved::zmm},   {"avx512vl", 7, 0, kEbx, 31, Saved::zmm},
-    {"avx512vnni", 7, 0, kEcx, 11, Saved::zmm},  {"avxvnni", 7, 1, kEax, 4, Saved::ymm},
-    {"bmi", 7, 0, kEbx, 3, Saved::none},         {"bmi2", 7, 0, kEbx, 8, Saved::none},
-    {"f16c", 1, 0, kEcx, 29, Saved::ymm},        {"fma", 1, 0, kEcx, 12, Saved::ymm},
-    {"lzcnt", 0x80000001, 0, kEcx, 5, Saved::none}, {"movbe", 1, 0, kEcx, 22, Saved::none},
-    {"popcnt", 1, 0, kEcx, 23, Saved::none},     {"sse3", 1, 0, kEcx, 0, Saved::none},
-    {"sse4.1", 1, 0, kEcx, 19, Saved::none},     {"sse4.2", 1, 0, kEcx, 20, Saved::none},
+    {"avx", 1, 0, kEcx, 28, Saved::ymm},
+    {"avx2", 7, 0, kEbx, 5, Saved::ymm},
+    {"avx512bf16", 7, 1, kEax, 5, Saved::zmm},
+    {"avx512bw", 7, 0, kEbx, 30, Saved::zmm},
+    {"avx512cd", 7, 0, kEbx, 28, Saved::zmm},
+    {"avx512dq", 7, 0, kEbx, 17, Saved::zmm},
+    {"avx512f", 7, 0, kEbx, 16, Saved::zmm},
+    {"avx512fp16", 7, 0, kEdx, 23, Saved::zmm},
+    {"avx512vbmi", 7, 0, kEcx, 1, Saved::zmm},
+    {"avx512vl", 7, 0, kEbx, 31, Saved::zmm},
+    {"avx512vnni", 7, 0, kEcx, 11, Saved::zmm},
+    {"avxvnni", 7, 1, kEax, 4, Saved::ymm},
+    {"bmi", 7, 0, kEbx, 3, Saved::none},
+    {"bmi2", 7, 0, kEbx, 8, Saved::none},
+    {"f16c", 1, 0, kEcx, 29, Saved::ymm},
+    {"fma", 1, 0, kEcx, 12, Saved::ymm},
+    {"lzcnt", 0x80000001, 0, kEcx, 5, Saved::none},
+    {"movbe", 1, 0, kEcx, 22, Saved::none},
+    {"popcnt", 1, 0, kEcx, 23, Saved::none},
+    {"sse3", 1, 0, kEcx, 0, Saved::none},
+    {"sse4.1", 1, 0, kEcx, 19, Saved::none},
+    {"sse4.2", 1, 0, kEcx, 20, Saved::none},
     {"ssse3", 1, 0, kEcx, 9, Saved::none},
 };
 
 struct ModelRow {
   char vendor;  ///< 'A' AMD, 'I' Intel
   unsigned family, first_model, last_model;
-  int level;    ///< generic level that the name promises; a virtual machine that hides features does not get the name
+  int level;  ///< generic level that the name promises; a virtual machine that hides features does not get the name
   const char* name;
 };
 // LLVM's names by family and model, for the machines in use; what is missing falls back to a generic level.
 constexpr ModelRow kModels[] = {
-    {'A', 0x17, 0x00, 0x2f, 3, "znver1"},          {'A', 0x17, 0x30, 0xff, 3, "znver2"},
-    {'A', 0x19, 0x10, 0x1f, 4, "znver4"},          {'A', 0x19, 0x60, 0x7f, 4, "znver4"},
-    {'A', 0x19, 0xa0, 0xaf, 4, "znver4"},          {'A', 0x19, 0x00, 0x5f, 3, "znver3"},
-    {'A', 0x1a, 0x00, 0x7f, 4, "znver5"},          {'I', 6, 0x3c, 0x3c, 3, "haswell"},
-    {'I', 6, 0x3f, 0x3f, 3, "haswell"},            {'I', 6, 0x45, 0x46, 3, "haswell"},
-    {'I', 6, 0x3d, 0x3d, 3, "broadwell"},          {'I', 6, 0x47, 0x47, 3, "broadwell"},
-    {'I', 6, 0x4f, 0x4f, 3, "broadwell"},          {'I', 6, 0x56, 0x56, 3, "broadwell"},
-    {'I', 6, 0x4e, 0x4e, 3, "skylake"},            {'I', 6, 0x5e, 0x5e, 3, "skylake"},
-    {'I', 6, 0x8e, 0x8e, 3, "skylake"},            {'I', 6, 0x9e, 0x9e, 3, "skylake"},
-    {'I', 6, 0xa5, 0xa6, 3, "skylake"},            {'I', 6, 0x55, 0x55, 4, "skylake-avx512"},
-    {'I', 6, 0x6a, 0x6a, 4, "icelake-server"},     {'I', 6, 0x6c, 0x6c, 4, "icelake-server"},
-    {'I', 6, 0x7d, 0x7e, 4, "icelake-client"},     {'I', 6, 0x8c, 0x8d, 4, "tigerlake"},
-    {'I', 6, 0x8f, 0x8f, 4, "sapphirerapids"},     {'I', 6, 0xcf, 0xcf, 4, "emeraldrapids"},
-    {'I', 6, 0xad, 0xad, 4, "graniterapids"},      {'I', 6, 0x97, 0x97, 3, "alderlake"},
-    {'I', 6, 0x9a, 0x9a, 3, "alderlake"},          {'I', 6, 0xb7, 0xb7, 3, "raptorlake"},
-    {'I', 6, 0xba, 0xba, 3, "raptorlake"},         {'I', 6, 0xbf, 0xbf, 3, "raptorlake"},
+    {'A', 0x17, 0x00, 0x2f, 3, "znver1"},      {'A', 0x17, 0x30, 0xff, 3, "znver2"},
+    {'A', 0x19, 0x10, 0x1f, 4, "znver4"},      {'A', 0x19, 0x60, 0x7f, 4, "znver4"},
+    {'A', 0x19, 0xa0, 0xaf, 4, "znver4"},      {'A', 0x19, 0x00, 0x5f, 3, "znver3"},
+    {'A', 0x1a, 0x00, 0x7f, 4, "znver5"},      {'I', 6, 0x3c, 0x3c, 3, "haswell"},
+    {'I', 6, 0x3f, 0x3f, 3, "haswell"},        {'I', 6, 0x45, 0x46, 3, "haswell"},
+    {'I', 6, 0x3d, 0x3d, 3, "broadwell"},      {'I', 6, 0x47, 0x47, 3, "broadwell"},
+    {'I', 6, 0x4f, 0x4f, 3, "broadwell"},      {'I', 6, 0x56, 0x56, 3, "broadwell"},
+    {'I', 6, 0x4e, 0x4e, 3, "skylake"},        {'I', 6, 0x5e, 0x5e, 3, "skylake"},
+    {'I', 6, 0x8e, 0x8e, 3, "skylake"},        {'I', 6, 0x9e, 0x9e, 3, "skylake"},
+    {'I', 6, 0xa5, 0xa6, 3, "skylake"},        {'I', 6, 0x55, 0x55, 4, "skylake-avx512"},
+    {'I', 6, 0x6a, 0x6a, 4, "icelake-server"}, {'I', 6, 0x6c, 0x6c, 4, "icelake-server"},
+    {'I', 6, 0x7d, 0x7e, 4, "icelake-client"}, {'I', 6, 0x8c, 0x8d, 4, "tigerlake"},
+    {'I', 6, 0x8f, 0x8f, 4, "sapphirerapids"}, {'I', 6, 0xcf, 0xcf, 4, "emeraldrapids"},
+    {'I', 6, 0xad, 0xad, 4, "graniterapids"},  {'I', 6, 0x97, 0x97, 3, "alderlake"},
+    {'I', 6, 0x9a, 0x9a, 3, "alderlake"},      {'I', 6, 0xb7, 0xb7, 3, "raptorlake"},
+    {'I', 6, 0xba, 0xba, 3, "raptorlake"},     {'I', 6, 0xbf, 0xbf, 3, "raptorlake"},
 };
 
 using Registers = std::array<unsigned, 4>;
@@ -89,7 +100,8 @@ std::vector<std::string> read_features() {
   const Saved saved = read_saved_state();
   std::vector<std::string> found;
   for (const FeatureRow& row : kFeatures)
-    if (row.saved <= saved && (read_cpuid(row.leaf, row.subleaf)[row.reg] >> row.bit & 1)) found.emplace_back(row.name);
+    if (row.saved <= saved && (read_cpuid(row.leaf, row.subleaf)[row.reg] >> row.bit & 1))
+      found.emplace_back(row.name);
   return found;
 }
 
@@ -122,7 +134,8 @@ std::string find_arch(const std::string& vendor, const std::vector<std::string>&
   const char key = vendor == "AuthenticAMD" ? 'A' : vendor == "GenuineIntel" ? 'I' : '?';
   const int level = feature_level(features);
   for (const ModelRow& row : kModels) {
-    if (row.vendor != key || row.family != family || model < row.first_model || model > row.last_model) continue;
+    if (row.vendor != key || row.family != family || model < row.first_model || model > row.last_model)
+      continue;
     if (row.level > level) break;
     return row.name;
   }
@@ -149,7 +162,8 @@ std::int64_t ask_sysconf(int key) { return std::max<std::int64_t>(0, sysconf(key
 
 void read_caches(int cpu, HostCpu& host) {
   for (int index = 0; index < 8; ++index) {
-    const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/index" + std::to_string(index) + "/";
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/index" + std::to_string(index) + "/";
     const std::string level = read_line(folder + "level");
     if (level.empty()) break;
     if (read_line(folder + "type") == "Instruction") continue;
@@ -209,7 +223,9 @@ int read_quota() {
     for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
       if (path == "/") path.clear();
       if (unified) consider(parse_cpu_quota(read_line(root + path + "/cpu.max")));
-      else consider(parse_cpu_quota(read_line(root + path + "/cpu.cfs_quota_us") + " " + read_line(root + path + "/cpu.cfs_period_us")));
+      else
+        consider(parse_cpu_quota(read_line(root + path + "/cpu.cfs_quota_us") + " " +
+                                 read_line(root + path + "/cpu.cfs_period_us")));
       if (path.find('/') == std::string::npos) break;
     }
   }
@@ -226,7 +242,8 @@ HostCpu read_host() {
   host.threads = static_cast<int>(cpus.size());
   host.cores = count_cores(cpus);
   read_caches(cpus.front(), host);
-  const std::string frequency = "/sys/devices/system/cpu/cpu" + std::to_string(cpus.front()) + "/cpufreq/cpuinfo_max_freq";
+  const std::string frequency =
+      "/sys/devices/system/cpu/cpu" + std::to_string(cpus.front()) + "/cpufreq/cpuinfo_max_freq";
   host.clock_khz = std::strtoll(read_line(frequency).c_str(), nullptr, 10);
   return host;
 }
@@ -250,7 +267,8 @@ int count_workers() {
 
 int generic_level(const std::string& arch) {
   if (arch == "x86-64") return 1;
-  if (arch.size() == 9 && arch.starts_with("x86-64-v") && arch[8] >= '1' && arch[8] <= '4') return arch[8] - '0';
+  if (arch.size() == 9 && arch.starts_with("x86-64-v") && arch[8] >= '1' && arch[8] <= '4')
+    return arch[8] - '0';
   return 0;
 }
 

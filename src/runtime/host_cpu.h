@@ -8,14 +8,14 @@
 namespace loopwright::runtime {
 
 struct HostCpu {
-  std::string vendor;                 ///< `AuthenticAMD`
-  std::string model;                  ///< brand string without padding
-  std::string arch;                   ///< LLVM's CPU name, or x86-64-v1 … v4 when the model is not in our table
+  std::string vendor;  ///< `AuthenticAMD`
+  std::string model;   ///< brand string without padding
+  std::string arch;    ///< LLVM's CPU name, or x86-64-v1 … v4 when the model is not in our table
   std::vector<std::string> features;  ///< LLVM's names, sorted; only those that code generation may ask for
   std::int32_t cores = 1;             ///< physical cores of the machine that this process may run on
   std::int32_t threads = 1;           ///< hardware threads that this process may run on
   std::int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;
-  std::int64_t clock_khz = 0;         ///< nominal maximum; 0 when the machine does not say
+  std::int64_t clock_khz = 0;  ///< nominal maximum; 0 when the machine does not say
 };
 
 /// Read once; never changes afterwards.

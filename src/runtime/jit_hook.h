@@ -11,7 +11,8 @@ namespace loopwright::runtime {
 
 /// Compiles the default schedule of a workload for a target, valid where the guard holds. Called from `Runtime::plan`,
 /// never from a launch, by one thread at a time for each Runtime.
-using JitHook = Result<std::shared_ptr<const Artifact>> (*)(std::string_view workload_text, const Guard& guard, const Target& target);
+using JitHook = Result<std::shared_ptr<const Artifact>> (*)(std::string_view workload_text,
+                                                            const Guard& guard, const Target& target);
 
 /// For enable_jit (compile.h). Null takes it away.
 void set_jit_hook(JitHook hook);

@@ -20,7 +20,8 @@ Match to_match(db::MatchQuality quality) {
 }
 
 std::string label_of(const db::CandidateRow& candidate) {
-  return candidate.template_name + (candidate.picks.empty() || candidate.picks == "{}" ? "" : " " + candidate.picks);
+  return candidate.template_name +
+         (candidate.picks.empty() || candidate.picks == "{}" ? "" : " " + candidate.picks);
 }
 
 /// A program without compiler does not know what built the binaries: it takes the file's newest toolchain of its own
@@ -40,23 +41,28 @@ std::string list_known_plans(const std::vector<Layer>& layers) {
   for (const Layer& layer : layers) {
     if (!layer.query) continue;
     if (auto plans = layer.query->list_plans(); plans.ok())
-      for (const db::PlanRow& plan : *plans) names.push_back(plan.name + " (" + plan.graph_digest.substr(0, 12) + ", " + layer.path + ")");
+      for (const db::PlanRow& plan : *plans)
+        names.push_back(plan.name + " (" + plan.graph_digest.substr(0, 12) + ", " + layer.path + ")");
   }
-  return names.empty() ? "a database with plans: run `loopwright tune`" : "one of: " + text::join(names, ", ");
+  return names.empty() ? "a database with plans: run `loopwright tune`"
+                       : "one of: " + text::join(names, ", ");
 }
 
 }  // namespace
 
-bool has_general(const std::vector<Variant>& variants, const PlanKernel& kernel, const std::vector<Symbol>& symbols) {
+bool has_general(const std::vector<Variant>& variants, const PlanKernel& kernel,
+                 const std::vector<Symbol>& symbols) {
   const auto covers = [&](const Variant& variant) {
     const Guard guard = Guard::both(variant.guard, variant.artifact->guard);
     const auto covers_symbol = [&](const SymbolGuard& g) {
       const auto it = std::find(kernel.symbol_names.begin(), kernel.symbol_names.end(), g.name);
       if (it == kernel.symbol_names.end() || g.multiple_of != 1) return false;
-      const Symbol& symbol = symbols[static_cast<std::size_t>(kernel.symbols[static_cast<std::size_t>(it - kernel.symbol_names.begin())])];
+      const Symbol& symbol = symbols[static_cast<std::size_t>(
+          kernel.symbols[static_cast<std::size_t>(it - kernel.symbol_names.begin())])];
       return g.lo <= symbol.lo && g.hi >= symbol.hi;
     };
-    return guard.alignment_bytes <= 1 && std::all_of(guard.symbols.begin(), guard.symbols.end(), covers_symbol);
+    return guard.alignment_bytes <= 1 &&
+           std::all_of(guard.symbols.begin(), guard.symbols.end(), covers_symbol);
   };
   return std::any_of(variants.begin(), variants.end(), covers);
 }
@@ -68,10 +74,13 @@ std::vector<Layer> open_layers(const std::vector<std::string>& paths) {
     layer.path = path;
     if (auto query = db::Query::open(path); query.ok()) {
       auto info = query->info();
-      layer.note = path + ": opened" + (info.ok() ? ", " + info->access + ", generation " + std::to_string(info->generation) : "");
+      layer.note =
+          path + ": opened" +
+          (info.ok() ? ", " + info->access + ", generation " + std::to_string(info->generation) : "");
       layer.query = std::move(query).value();
     } else {
-      layer.note = path + ": not used: " + query.error().message() + "; the other databases are searched without it";
+      layer.note =
+          path + ": not used: " + query.error().message() + "; the other databases are searched without it";
     }
     layers.push_back(std::move(layer));
   }
@@ -87,16 +96,18 @@ Result<PlanSpec> find_plan(const std::vector<Layer>& layers, const std::string& 
     }
     auto row = layer.query->find_plan(name_or_digest);
     if (!row.ok()) {
-      if (row.error().code != ErrorCode::not_found) trouble += "\n" + layer.path + ": " + row.error().message();
+      if (row.error().code != ErrorCode::not_found)
+        trouble += "\n" + layer.path + ": " + row.error().message();
       continue;
     }
     auto spec = PlanSpec::parse(row->plan_json);
     if (spec.ok()) return spec;
     trouble += "\n" + layer.path + ": " + spec.error().message();
   }
-  return Error{ErrorCode::not_found, "find the plan `" + name_or_digest + "`",
-               "no readable plan of that name or graph digest in " + std::to_string(layers.size()) + " databases",
-               trouble.empty() ? "" : trouble.substr(1), list_known_plans(layers)};
+  return Error{
+      ErrorCode::not_found, "find the plan `" + name_or_digest + "`",
+      "no readable plan of that name or graph digest in " + std::to_string(layers.size()) + " databases",
+      trouble.empty() ? "" : trouble.substr(1), list_known_plans(layers)};
 }
 
 struct Lookup::Found {
@@ -104,19 +115,22 @@ struct Lookup::Found {
   std::size_t order = 0;  ///< layer first, then place within the file
 };
 
-KernelVariants Lookup::find_variants(const PlanKernel& kernel, const std::vector<Symbol>& symbols, OnMiss on_miss) const {
+KernelVariants Lookup::find_variants(const PlanKernel& kernel, const std::vector<Symbol>& symbols,
+                                     OnMiss on_miss) const {
   KernelVariants out;
   std::vector<Found> found;
   for (const Layer& layer : layers_)
     if (layer.query) read_layer(layer, kernel, found, out);
-  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.variant.match < b.variant.match; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Found& a, const Found& b) { return a.variant.match < b.variant.match; });
 
   std::vector<Found> tuned;
   for (Found& item : found) {
     const auto same = [&](const Found& kept) { return kept.variant.guard == item.variant.guard; };
     if (item.variant.match == Match::untuned) continue;
     if (std::any_of(tuned.begin(), tuned.end(), same)) {
-      out.notes.push_back(item.variant.label + " for " + item.variant.guard.text() + ": a more important row has the same range");
+      out.notes.push_back(item.variant.label + " for " + item.variant.guard.text() +
+                          ": a more important row has the same range");
       continue;
     }
     tuned.push_back(std::move(item));
@@ -124,13 +138,15 @@ KernelVariants Lookup::find_variants(const PlanKernel& kernel, const std::vector
   for (const Found& item : tuned) out.variants.push_back(item.variant);
   if (on_miss == OnMiss::strict) return out;
   for (Found& item : found)
-    if (item.variant.match == Match::untuned && item.variant.artifact != nullptr) out.variants.push_back(std::move(item.variant));
+    if (item.variant.match == Match::untuned && item.variant.artifact != nullptr)
+      out.variants.push_back(std::move(item.variant));
   if (!has_general(out.variants, kernel, symbols)) add_stand_ins(tuned, out);
   if (on_miss == OnMiss::jit && !has_general(out.variants, kernel, symbols)) add_compiled(out);
   return out;
 }
 
-void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vector<Found>& found, KernelVariants& out) const {
+void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vector<Found>& found,
+                        KernelVariants& out) const {
   const db::Query& query = *layer.query;
   if (auto workload = query.find_workload(kernel.workload); workload.ok()) {
     if (out.workload_text.empty()) out.workload_text = workload->text;
@@ -141,17 +157,22 @@ void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vecto
     return;
   }
   if (list->damaged_rows > 0)
-    out.notes.push_back(layer.path + ": " + std::to_string(list->damaged_rows) + " damaged rows; run `loopwright db doctor`");
+    out.notes.push_back(layer.path + ": " + std::to_string(list->damaged_rows) +
+                        " damaged rows; run `loopwright db doctor`");
   for (const db::Variant& row : list->variants) {
     const auto leave_out = [&](const std::string& why) {
-      out.notes.push_back(layer.path + ": " + label_of(row.candidate) + " for " + row.guard.text() + ": " + why);
+      out.notes.push_back(layer.path + ": " + label_of(row.candidate) + " for " + row.guard.text() + ": " +
+                          why);
     };
     if (row.artifact.empty()) {
-      leave_out("no machine code for this machine is stored; the compiler library rebuilds it from its trace");
+      leave_out(
+          "no machine code for this machine is stored; the compiler library rebuilds it from its trace");
       continue;
     }
     if (row.artifact_is_foreign) {
-      leave_out("its machine code came from another database and is not loaded; the compiler library rebuilds it from its trace");
+      leave_out(
+          "its machine code came from another database and is not loaded; the compiler library rebuilds it "
+          "from its trace");
       continue;
     }
     auto artifact = query.load_artifact(row.artifact);
@@ -167,7 +188,8 @@ void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vecto
     variant.guard = row.guard;
     variant.artifact = std::make_shared<const Artifact>(std::move(artifact).value());
     variant.label = label_of(row.candidate);
-    if (!row.mismatch.empty() && row.quality != db::MatchQuality::default_variant) variant.label += " [" + row.mismatch + "]";
+    if (!row.mismatch.empty() && row.quality != db::MatchQuality::default_variant)
+      variant.label += " [" + row.mismatch + "]";
     variant.loss_mean = row.best.mean_loss;
     variant.loss_worst = row.best.worst_loss;
     variant.match = to_match(row.quality);
@@ -216,14 +238,16 @@ std::string Lookup::explain(const PlanKernel& kernel, const Bindings& values) co
       out += "not used\n";
       continue;
     }
-    auto answer = layer.query->explain(kernel.workload, describe_asker(device_, *layer.query), values, kBlockAlignment);
+    auto answer =
+        layer.query->explain(kernel.workload, describe_asker(device_, *layer.query), values, kBlockAlignment);
     if (!answer.ok()) {
       out += std::string(name(answer.error().code)) + ": " + answer.error().found + "\n";
       continue;
     }
     out += answer->summary + "\n";
     for (const db::Considered& item : answer->considered)
-      out += "    " + label_of(item.variant.candidate) + ", " + item.variant.guard.text() + ": " + item.reason + "\n";
+      out += "    " + label_of(item.variant.candidate) + ", " + item.variant.guard.text() + ": " +
+             item.reason + "\n";
     for (std::size_t i = 0; i < std::min(kAlternatives, answer->alternatives.size()); ++i) {
       const db::Alternative& item = answer->alternatives[i];
       char ratio[64];

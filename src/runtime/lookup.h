@@ -26,7 +26,8 @@ std::vector<Layer> open_layers(const std::vector<std::string>& paths);
 Result<PlanSpec> find_plan(const std::vector<Layer>& layers, const std::string& name_or_digest);
 
 /// Whether some variant serves every size of the plan and every address.
-bool has_general(const std::vector<Variant>& variants, const PlanKernel& kernel, const std::vector<Symbol>& symbols);
+bool has_general(const std::vector<Variant>& variants, const PlanKernel& kernel,
+                 const std::vector<Symbol>& symbols);
 
 /// What was found for one kernel.
 struct KernelVariants {
@@ -42,13 +43,15 @@ class Lookup {
  public:
   Lookup(const std::vector<Layer>& layers, const Device& device) : layers_(layers), device_(device) {}
   /// `symbols` are the plan's.
-  KernelVariants find_variants(const PlanKernel& kernel, const std::vector<Symbol>& symbols, OnMiss on_miss) const;
+  KernelVariants find_variants(const PlanKernel& kernel, const std::vector<Symbol>& symbols,
+                               OnMiss on_miss) const;
   /// What the databases say about one kernel at these sizes: verdicts and the alternatives measured nearest to them.
   std::string explain(const PlanKernel& kernel, const Bindings& values) const;
 
  private:
   struct Found;
-  void read_layer(const Layer& layer, const PlanKernel& kernel, std::vector<Found>& found, KernelVariants& out) const;
+  void read_layer(const Layer& layer, const PlanKernel& kernel, std::vector<Found>& found,
+                  KernelVariants& out) const;
   static void add_stand_ins(const std::vector<Found>& tuned, KernelVariants& out);
   void add_compiled(KernelVariants& out) const;
 

@@ -18,7 +18,8 @@ std::uint64_t hash_values(const std::int64_t* values, std::size_t count) noexcep
 }  // namespace
 
 MissTable::MissTable(std::size_t symbol_count)
-    : symbol_count_(symbol_count), values_(new std::int64_t[kSlots * std::max<std::size_t>(1, symbol_count)]()) {}
+    : symbol_count_(symbol_count),
+      values_(new std::int64_t[kSlots * std::max<std::size_t>(1, symbol_count)]()) {}
 
 void MissTable::add(const std::int64_t* symbols) noexcept { add(symbols, 1); }
 

@@ -39,7 +39,8 @@ class MissTable {
 
   std::size_t symbol_count_;
   std::array<Slot, kSlots> slots_;
-  std::unique_ptr<std::int64_t[]> values_;  ///< symbol_count_ for each slot, written once by who takes the slot
+  std::unique_ptr<std::int64_t[]>
+      values_;  ///< symbol_count_ for each slot, written once by who takes the slot
   std::atomic<std::int64_t> dropped_{0};
 };
 

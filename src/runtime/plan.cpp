@@ -13,9 +13,10 @@ namespace {
 
 Error bad_variant(const PlanSpec& spec, std::size_t kernel, std::string found) {
   const PlanKernel& k = spec.kernels[kernel];
-  return {ErrorCode::bad_artifact, "make the plan " + spec.name, std::move(found),
-          "kernel " + std::to_string(kernel) + " (" + k.family + ", workload " + k.workload.substr(0, 12) + ")",
-          "an artifact built for this workload"};
+  return {
+      ErrorCode::bad_artifact, "make the plan " + spec.name, std::move(found),
+      "kernel " + std::to_string(kernel) + " (" + k.family + ", workload " + k.workload.substr(0, 12) + ")",
+      "an artifact built for this workload"};
 }
 
 bool role_fits(ArgRole argument, ArgRole tensor) {
@@ -31,7 +32,8 @@ std::vector<SizeExpr> move_all(const std::vector<SizeExpr>& exprs, const std::ve
 
 /// Corners and the middle of the plan's symbol ranges within the guard: where an artifact's idea of a tensor is
 /// compared with the plan's.
-std::vector<std::vector<std::int64_t>> sample_sizes(const PlanSpec& spec, const PlanKernel& kernel, const Guard& guard) {
+std::vector<std::vector<std::int64_t>> sample_sizes(const PlanSpec& spec, const PlanKernel& kernel,
+                                                    const Guard& guard) {
   std::vector<std::int64_t> low, high, middle;
   for (std::size_t s = 0; s < spec.symbols.size(); ++s) {
     std::int64_t lo = spec.symbols[s].lo, hi = spec.symbols[s].hi;
@@ -50,7 +52,8 @@ std::vector<std::vector<std::int64_t>> sample_sizes(const PlanSpec& spec, const 
 
 class VariantLoader {
  public:
-  VariantLoader(const Plan::State& state, std::size_t kernel) : state_(state), spec_(state.spec), kernel_(kernel) {}
+  VariantLoader(const Plan::State& state, std::size_t kernel)
+      : state_(state), spec_(state.spec), kernel_(kernel) {}
 
   Result<VariantState> load(Variant variant) const {
     VariantState out;
@@ -74,8 +77,10 @@ class VariantLoader {
       return e.depth() <= kMaxSpecDepth && e.symbol_count() <= static_cast<int>(artifact.symbols.size());
     };
     for (const ArtifactArg& arg : artifact.args) {
-      if (arg.shape.size() != arg.strides.size()) return bad("argument " + arg.name + " with fewer strides than dimensions");
-      if (!std::all_of(arg.shape.begin(), arg.shape.end(), sound) || !std::all_of(arg.strides.begin(), arg.strides.end(), sound))
+      if (arg.shape.size() != arg.strides.size())
+        return bad("argument " + arg.name + " with fewer strides than dimensions");
+      if (!std::all_of(arg.shape.begin(), arg.shape.end(), sound) ||
+          !std::all_of(arg.strides.begin(), arg.strides.end(), sound))
         return bad("argument " + arg.name + " with a size over unknown symbols, or a too long one");
     }
     for (const Launch& launch : artifact.launches) {
@@ -88,12 +93,14 @@ class VariantLoader {
 
   Status bind_symbols(const Artifact& artifact, VariantState& out) const {
     if (artifact.symbols.size() > kMaxKernelSymbols)
-      return bad(std::to_string(artifact.symbols.size()) + " symbols, more than " + std::to_string(kMaxKernelSymbols));
+      return bad(std::to_string(artifact.symbols.size()) + " symbols, more than " +
+                 std::to_string(kMaxKernelSymbols));
     out.takes_symbols = true;
     for (std::size_t i = 0; i < artifact.symbols.size(); ++i) {
       const auto& names = kernel().symbol_names;
       const auto it = std::find(names.begin(), names.end(), artifact.symbols[i]);
-      if (it == names.end()) return bad("a symbol " + artifact.symbols[i] + " that the workload does not have");
+      if (it == names.end())
+        return bad("a symbol " + artifact.symbols[i] + " that the workload does not have");
       out.symbols.push_back(kernel().symbols[static_cast<std::size_t>(it - names.begin())]);
       out.takes_symbols &= out.symbols.back() == static_cast<std::int32_t>(i);
     }
@@ -106,7 +113,8 @@ class VariantLoader {
     for (const ArtifactArg& arg : artifact.args) {
       if (arg.role == ArgRole::workspace) {
         const auto address = static_cast<std::int32_t>(spec_.tensors.size() + out.workspaces.size());
-        const SizeExpr bytes = span_bytes(move_all(arg.shape, out.symbols), move_all(arg.strides, out.symbols), arg.dtype);
+        const SizeExpr bytes =
+            span_bytes(move_all(arg.shape, out.symbols), move_all(arg.strides, out.symbols), arg.dtype);
         out.workspaces.push_back({address, FastSize(round_to_block(bytes))});
         out.addresses.push_back(address);
       } else {
@@ -129,7 +137,8 @@ class VariantLoader {
   Status check_argument(const ArtifactArg& arg, const PlanTensor& tensor, const VariantState& variant) const {
     const std::string pair = "argument " + arg.name + " for tensor " + tensor.name;
     if (arg.dtype != tensor.dtype)
-      return bad(pair + " with dtype " + std::string(name(arg.dtype)) + ", not " + std::string(name(tensor.dtype)));
+      return bad(pair + " with dtype " + std::string(name(arg.dtype)) + ", not " +
+                 std::string(name(tensor.dtype)));
     if (!role_fits(arg.role, tensor.role)) return bad(pair + ", which it writes and the plan only reads");
     const auto shape = move_all(arg.shape, variant.symbols);
     const auto strides = move_all(arg.strides, variant.symbols);
@@ -138,8 +147,8 @@ class VariantLoader {
       const ByteBounds plan = find_bounds(tensor.shape, tensor.strides, tensor.dtype, sizes.data());
       if (code.empty()) continue;
       if (code.low < plan.low || code.high > plan.high)
-        return bad(pair + " reaching bytes " + std::to_string(code.low) + ".." + std::to_string(code.high) + " of " +
-                   std::to_string(plan.low) + ".." + std::to_string(plan.high));
+        return bad(pair + " reaching bytes " + std::to_string(code.low) + ".." + std::to_string(code.high) +
+                   " of " + std::to_string(plan.low) + ".." + std::to_string(plan.high));
     }
     return Unit{};
   }
@@ -155,14 +164,17 @@ Status load_variants(Plan::State& state, std::vector<std::vector<Variant>> varia
   const PlanSpec& spec = state.spec;
   if (variants.size() != spec.kernels.size())
     return Error{ErrorCode::malformed_ir, "make the plan " + spec.name,
-                 std::to_string(variants.size()) + " lists of variants for " + std::to_string(spec.kernels.size()) + " kernels",
+                 std::to_string(variants.size()) + " lists of variants for " +
+                     std::to_string(spec.kernels.size()) + " kernels",
                  "", "one list for each kernel"};
   for (std::size_t k = 0; k < variants.size(); ++k) {
     const PlanKernel& kernel = spec.kernels[k];
     KernelState& out = state.kernels[k];
     if (variants[k].empty())
-      return Error{ErrorCode::no_variant, "make the plan " + spec.name, "no variant", "kernel " + std::to_string(k) + " (" +
-                   kernel.family + ", workload " + kernel.workload.substr(0, 12) + ")", "tuning, or OnMiss::jit"};
+      return Error{ErrorCode::no_variant, "make the plan " + spec.name, "no variant",
+                   "kernel " + std::to_string(k) + " (" + kernel.family + ", workload " +
+                       kernel.workload.substr(0, 12) + ")",
+                   "tuning, or OnMiss::jit"};
     std::vector<Guard> guards;
     for (Variant& variant : variants[k]) {
       LW_TRY(VariantState loaded, VariantLoader(state, k).load(std::move(variant)));
@@ -180,7 +192,8 @@ void place_buffers(Plan::State& state) {
   std::vector<Block> blocks;
   for (std::size_t t = static_cast<std::size_t>(state.given); t < spec.tensors.size(); ++t) {
     const PlanTensor& tensor = spec.tensors[t];
-    Block block{span_bytes(tensor.shape, tensor.strides, tensor.dtype), static_cast<int>(spec.kernels.size()), 0};
+    Block block{span_bytes(tensor.shape, tensor.strides, tensor.dtype), static_cast<int>(spec.kernels.size()),
+                0};
     for (std::size_t k = 0; k < spec.kernels.size(); ++k) {
       const auto& args = spec.kernels[k].args;
       if (std::find(args.begin(), args.end(), static_cast<std::int32_t>(t)) == args.end()) continue;
@@ -197,7 +210,8 @@ void place_buffers(Plan::State& state) {
     SizeExpr largest = 0;
     for (const VariantState& variant : state.kernels[k].variants) {
       SizeExpr sum = 0;
-      for (const Workspace& workspace : variant.workspaces) sum = SizeExpr::apply(SizeExpr::Op::add, sum, workspace.bytes.expr());
+      for (const Workspace& workspace : variant.workspaces)
+        sum = SizeExpr::apply(SizeExpr::Op::add, sum, workspace.bytes.expr());
       largest = larger_of(largest, sum);
       most_workspaces = std::max(most_workspaces, variant.workspaces.size());
       most_arguments = std::max(most_arguments, variant.addresses.size());
@@ -210,13 +224,16 @@ void place_buffers(Plan::State& state) {
   }
   const ArenaLayout layout = lay_out(blocks, spec.symbols);
   for (const SizeExpr& bytes : layout.slot_bytes) state.slot_bytes.emplace_back(bytes);
-  state.slot_of.assign(layout.slot_of.begin(), layout.slot_of.begin() + static_cast<std::ptrdiff_t>(tensor_blocks));
-  for (std::size_t i = 0; i < owners.size(); ++i) state.kernels[owners[i]].workspace_slot = layout.slot_of[tensor_blocks + i];
+  state.slot_of.assign(layout.slot_of.begin(),
+                       layout.slot_of.begin() + static_cast<std::ptrdiff_t>(tensor_blocks));
+  for (std::size_t i = 0; i < owners.size(); ++i)
+    state.kernels[owners[i]].workspace_slot = layout.slot_of[tensor_blocks + i];
   state.scratch_stride = FastSize(scratch);
   state.scratch_workers = state.scratch_stride.is_zero() ? 0 : state.device->scratch_workers();
 
   state.address_count = static_cast<std::int32_t>(spec.tensors.size() + most_workspaces);
-  const std::size_t words = static_cast<std::size_t>(state.address_count) + state.slot_bytes.size() + most_arguments + state.kernels.size();
+  const std::size_t words = static_cast<std::size_t>(state.address_count) + state.slot_bytes.size() +
+                            most_arguments + state.kernels.size();
   state.table_bytes = static_cast<std::int64_t>(words * sizeof(void*));
   state.direct = state.kernels.size() == 1 && state.slot_bytes.empty() && state.scratch_workers == 0 &&
                  std::all_of(state.kernels[0].variants.begin(), state.kernels[0].variants.end(),
@@ -231,7 +248,8 @@ void find_symbol_sources(Plan::State& state) {
     std::vector<std::int32_t> unknown;
     const std::string padded = " " + expr.text() + " ";
     for (std::size_t s = 0; s < spec.symbols.size(); ++s)
-      if (!known[s] && padded.find(" s" + std::to_string(s) + " ") != std::string::npos) unknown.push_back(static_cast<std::int32_t>(s));
+      if (!known[s] && padded.find(" s" + std::to_string(s) + " ") != std::string::npos)
+        unknown.push_back(static_cast<std::int32_t>(s));
     return unknown;
   };
   const auto scan = [&](bool direct) {
@@ -249,8 +267,7 @@ void find_symbol_sources(Plan::State& state) {
     return found;
   };
   scan(true);
-  while (scan(false)) {
-  }
+  while (scan(false)) {}
   for (std::size_t s = 0; s < spec.symbols.size(); ++s)
     if (!known[s]) state.unsolved.push_back(static_cast<std::int32_t>(s));
 }
@@ -262,7 +279,8 @@ Result<Plan> PlanAccess::make(PlanParts parts) {
   state->device = parts.device != nullptr ? std::move(parts.device) : shared_cpu_device();
   const auto& tensors = state->spec.tensors;
   const auto is_workspace = [](const PlanTensor& tensor) { return tensor.role == ArgRole::workspace; };
-  state->given = static_cast<std::int32_t>(std::find_if(tensors.begin(), tensors.end(), is_workspace) - tensors.begin());
+  state->given =
+      static_cast<std::int32_t>(std::find_if(tensors.begin(), tensors.end(), is_workspace) - tensors.begin());
   state->kernels.resize(state->spec.kernels.size());
   LW_CHECK(load_variants(*state, std::move(parts.variants)));
   place_buffers(*state);
@@ -279,7 +297,8 @@ std::shared_ptr<const Plan::State> PlanAccess::share(const Plan& plan) { return 
 
 }  // namespace runtime
 
-Result<Plan> Plan::make(PlanSpec spec, std::vector<std::vector<Variant>> variants, std::vector<Match> matches) {
+Result<Plan> Plan::make(PlanSpec spec, std::vector<std::vector<Variant>> variants,
+                        std::vector<Match> matches) {
   for (std::size_t k = 0; k < std::min(matches.size(), variants.size()); ++k)
     for (Variant& variant : variants[k]) variant.match = matches[k];
   runtime::PlanParts parts;
@@ -293,9 +312,11 @@ const PlanSpec& Plan::spec() const { return state_->spec; }
 std::int64_t Plan::arena_bytes(std::span<const std::int64_t> symbols) const {
   if (symbols.size() != state_->spec.symbols.size()) return 0;
   const std::int64_t slots = state_->arena_bytes(symbols.data());
-  const std::int64_t scratch = state_->scratch_workers == 0 ? 0 : state_->scratch_stride.evaluate(symbols.data());
+  const std::int64_t scratch =
+      state_->scratch_workers == 0 ? 0 : state_->scratch_stride.evaluate(symbols.data());
   std::int64_t total = 0;
-  const bool overflow = __builtin_mul_overflow(scratch, state_->scratch_workers, &total) || __builtin_add_overflow(total, slots, &total);
+  const bool overflow = __builtin_mul_overflow(scratch, state_->scratch_workers, &total) ||
+                        __builtin_add_overflow(total, slots, &total);
   return overflow ? INT64_MAX : total;
 }
 

@@ -31,8 +31,9 @@ struct VariantState {
   Variant variant;
   Guard guard;  ///< the variant's and the artifact's together
   std::shared_ptr<const LoadedArtifact> loaded;
-  std::vector<std::int32_t> addresses;  ///< for each artifact argument its position in the call's table of addresses
-  std::vector<std::int32_t> symbols;    ///< for each artifact symbol its position among the plan's
+  std::vector<std::int32_t>
+      addresses;  ///< for each artifact argument its position in the call's table of addresses
+  std::vector<std::int32_t> symbols;  ///< for each artifact symbol its position among the plan's
   std::vector<Workspace> workspaces;
   bool takes_pointers = false;  ///< the arguments are the plan's tensors in order: no table is needed
   bool takes_symbols = false;   ///< the same for the symbols
@@ -52,15 +53,16 @@ struct SymbolSource {
   std::int32_t symbol = 0;
   std::int32_t tensor = 0;
   std::int32_t dimension = 0;
-  bool direct = true;  ///< the dimension is the symbol itself; else it is solved for, the other symbols being known
+  bool direct =
+      true;  ///< the dimension is the symbol itself; else it is solved for, the other symbols being known
 };
 
 /// What a plan is made from; Plan::make gives only the first two.
 struct PlanParts {
   PlanSpec spec;
   std::vector<std::vector<Variant>> variants;
-  std::shared_ptr<const Device> device;         ///< null = shared_cpu_device()
-  std::vector<std::vector<std::string>> notes;  ///< for each kernel, or empty
+  std::shared_ptr<const Device> device;            ///< null = shared_cpu_device()
+  std::vector<std::vector<std::string>> notes;     ///< for each kernel, or empty
   std::vector<std::shared_ptr<MissTable>> misses;  ///< for each kernel, or empty; null = nobody wants to know
 };
 

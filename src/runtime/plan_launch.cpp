@@ -35,11 +35,13 @@ const VariantState* choose_variant(const KernelState& kernel, const PlanKernel& 
     return nullptr;
   }
   const VariantState& variant = kernel.variants[static_cast<std::size_t>(index)];
-  if (variant.variant.match == Match::untuned) [[unlikely]] count_miss(kernel, spec, symbols);
+  if (variant.variant.match == Match::untuned) [[unlikely]]
+    count_miss(kernel, spec, symbols);
   return &variant;
 }
 
-const std::int64_t* gather_symbols(const VariantState& variant, const std::int64_t* symbols, std::int64_t* into) noexcept {
+const std::int64_t* gather_symbols(const VariantState& variant, const std::int64_t* symbols,
+                                   std::int64_t* into) noexcept {
   if (variant.takes_symbols) return symbols;
   for (std::size_t i = 0; i < variant.symbols.size(); ++i) into[i] = symbols[variant.symbols[i]];
   return into;
@@ -80,10 +82,11 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
   auto** buffers = chosen + kernels.size();
 
   const std::int64_t slots_end = arena_bytes(symbols);
-  const std::int64_t stride = scratch_workers == 0 ? 0 : std::max<std::int64_t>(0, scratch_stride.evaluate(symbols));
+  const std::int64_t stride =
+      scratch_workers == 0 ? 0 : std::max<std::int64_t>(0, scratch_stride.evaluate(symbols));
   std::int64_t total = 0;
-  if (__builtin_mul_overflow(stride, scratch_workers, &total) || __builtin_add_overflow(total, slots_end, &total) ||
-      slots_end == INT64_MAX)
+  if (__builtin_mul_overflow(stride, scratch_workers, &total) ||
+      __builtin_add_overflow(total, slots_end, &total) || slots_end == INT64_MAX)
     return ErrorCode::out_of_memory;
   std::byte* arena = device->reserve(total);
   if (arena == nullptr && total > 0) return ErrorCode::out_of_memory;
@@ -94,7 +97,8 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
     next += std::max<std::int64_t>(0, slot_bytes[s].evaluate(symbols));
   }
   std::copy_n(pointers, given, addresses);
-  for (std::size_t i = 0; i < slot_of.size(); ++i) addresses[static_cast<std::size_t>(given) + i] = slots[slot_of[i]];
+  for (std::size_t i = 0; i < slot_of.size(); ++i)
+    addresses[static_cast<std::size_t>(given) + i] = slots[slot_of[i]];
 
   // All choices before the first launch: a plan runs as a whole or not at all.
   for (std::size_t k = 0; k < kernels.size(); ++k) {
@@ -104,7 +108,8 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
   }
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     const auto& variant = *static_cast<const VariantState*>(chosen[k]);
-    auto* workspace = kernels[k].workspace_slot < 0 ? nullptr : static_cast<std::byte*>(slots[kernels[k].workspace_slot]);
+    auto* workspace =
+        kernels[k].workspace_slot < 0 ? nullptr : static_cast<std::byte*>(slots[kernels[k].workspace_slot]);
     for (const runtime::Workspace& w : variant.workspaces) {
       addresses[w.address] = workspace;
       workspace += std::max<std::int64_t>(0, w.bytes.evaluate(symbols));

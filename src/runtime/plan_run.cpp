@@ -24,7 +24,8 @@ std::string list(std::span<const std::int64_t> values) {
 
 std::string describe_shape(const PlanTensor& tensor, const PlanSpec& spec) {
   std::string out = std::string(name(tensor.dtype)) + "[";
-  for (std::size_t d = 0; d < tensor.shape.size(); ++d) out += (d == 0 ? "" : ", ") + describe(tensor.shape[d], spec);
+  for (std::size_t d = 0; d < tensor.shape.size(); ++d)
+    out += (d == 0 ? "" : ", ") + describe(tensor.shape[d], spec);
   return out + "]";
 }
 
@@ -52,7 +53,8 @@ class CallChecker {
  private:
   Error refuse(ErrorCode code, std::size_t t, std::string found, std::string works) const {
     return {code, "run the plan " + spec_.name, std::move(found),
-            "tensor " + std::to_string(t) + " `" + spec_.tensors[t].name + "`: " + describe_shape(spec_.tensors[t], spec_),
+            "tensor " + std::to_string(t) + " `" + spec_.tensors[t].name +
+                "`: " + describe_shape(spec_.tensors[t], spec_),
             std::move(works)};
   }
 
@@ -61,21 +63,25 @@ class CallChecker {
     if (tensors_.size() != given) {
       std::string names;
       for (std::size_t t = 0; t < given; ++t) names += (t == 0 ? "" : ", ") + spec_.tensors[t].name;
-      return Error{ErrorCode::wrong_arguments, "run the plan " + spec_.name, std::to_string(tensors_.size()) + " tensors", "",
+      return Error{ErrorCode::wrong_arguments, "run the plan " + spec_.name,
+                   std::to_string(tensors_.size()) + " tensors", "",
                    std::to_string(given) + " tensors: " + names};
     }
     for (std::size_t t = 0; t < given; ++t) {
       const TensorView& view = tensors_[t];
       const PlanTensor& tensor = spec_.tensors[t];
       if (view.dtype != tensor.dtype)
-        return refuse(ErrorCode::wrong_arguments, t, "dtype " + dtype_text(view.dtype), "dtype " + dtype_text(tensor.dtype));
+        return refuse(ErrorCode::wrong_arguments, t, "dtype " + dtype_text(view.dtype),
+                      "dtype " + dtype_text(tensor.dtype));
       if (view.shape.size() != tensor.shape.size())
-        return refuse(ErrorCode::wrong_arguments, t, "shape " + list(view.shape), std::to_string(tensor.shape.size()) + " dimensions");
+        return refuse(ErrorCode::wrong_arguments, t, "shape " + list(view.shape),
+                      std::to_string(tensor.shape.size()) + " dimensions");
       if (!view.strides.empty() && view.strides.size() != view.shape.size())
         return refuse(ErrorCode::wrong_arguments, t, std::to_string(view.strides.size()) + " strides",
                       "a stride for each dimension, or none for a dense tensor");
       if (std::any_of(view.shape.begin(), view.shape.end(), [](std::int64_t extent) { return extent < 0; }))
-        return refuse(ErrorCode::wrong_arguments, t, "shape " + list(view.shape), "sizes that are not negative");
+        return refuse(ErrorCode::wrong_arguments, t, "shape " + list(view.shape),
+                      "sizes that are not negative");
     }
     return Unit{};
   }
@@ -89,8 +95,9 @@ class CallChecker {
   Status solve_symbols() {
     if (!state_.unsolved.empty()) {
       const Symbol& symbol = spec_.symbols[static_cast<std::size_t>(state_.unsolved.front())];
-      return Error{ErrorCode::bad_symbol, "run the plan " + spec_.name, "no tensor's shape determines the symbol " + symbol.name,
-                   "", "launch, which takes symbol values"};
+      return Error{ErrorCode::bad_symbol, "run the plan " + spec_.name,
+                   "no tensor's shape determines the symbol " + symbol.name, "",
+                   "launch, which takes symbol values"};
     }
     for (const SymbolSource& source : state_.sources) {
       const Symbol& symbol = spec_.symbols[static_cast<std::size_t>(source.symbol)];
@@ -99,14 +106,17 @@ class CallChecker {
       std::int64_t& value = symbols_[static_cast<std::size_t>(source.symbol)];
       value = source.direct ? extent : solve(source, symbol, extent);
       if (value < symbol.lo || value > symbol.hi || (!source.direct && evaluate(source) != extent))
-        return refuse(ErrorCode::out_of_range, tensor, "dimension " + std::to_string(source.dimension) + " is " + std::to_string(extent),
+        return refuse(ErrorCode::out_of_range, tensor,
+                      "dimension " + std::to_string(source.dimension) + " is " + std::to_string(extent),
                       range_text(symbol));
     }
     return Unit{};
   }
 
   std::int64_t evaluate(const SymbolSource& source) const {
-    return spec_.tensors[static_cast<std::size_t>(source.tensor)].shape[static_cast<std::size_t>(source.dimension)].evaluate(symbols_.data());
+    return spec_.tensors[static_cast<std::size_t>(source.tensor)]
+        .shape[static_cast<std::size_t>(source.dimension)]
+        .evaluate(symbols_.data());
   }
 
   /// The symbol's value for which the dimension has this extent, by bisection: sizes are monotone in each symbol. The
@@ -161,7 +171,8 @@ class CallChecker {
     for (std::size_t d = 0; d < rank; ++d) {
       const std::int64_t expected = spec_.tensors[t].strides[d].evaluate(symbols_.data());
       if (view.shape[d] > 1 && strides_[d] != expected)
-        return refuse(ErrorCode::wrong_arguments, t, "strides " + list(strides_) + " for shape " + list(view.shape),
+        return refuse(ErrorCode::wrong_arguments, t,
+                      "strides " + list(strides_) + " for shape " + list(view.shape),
                       "stride " + std::to_string(expected) + " of dimension " + std::to_string(d) +
                           ": a copy with the strides that the graph states, or a graph with these strides");
     }
@@ -175,13 +186,17 @@ class CallChecker {
     spans_.push_back({0, 0});
     if (bounds.empty()) return Unit{};
     if (bounds.saturated())
-      return refuse(ErrorCode::size_overflow, t, "shape " + list(view.shape) + ", more bytes than 64 bits can count", "a smaller tensor");
-    if (view.data == nullptr) return refuse(ErrorCode::wrong_arguments, t, "a null pointer", "memory for " + list(view.shape));
+      return refuse(ErrorCode::size_overflow, t,
+                    "shape " + list(view.shape) + ", more bytes than 64 bits can count", "a smaller tensor");
+    if (view.data == nullptr)
+      return refuse(ErrorCode::wrong_arguments, t, "a null pointer", "memory for " + list(view.shape));
     const auto element = static_cast<std::uintptr_t>(size_bytes(view.dtype));
     if (address % element != 0)
-      return refuse(ErrorCode::misaligned, t, "an address that ends in " + std::to_string(address % 64) + " modulo 64",
+      return refuse(ErrorCode::misaligned, t,
+                    "an address that ends in " + std::to_string(address % 64) + " modulo 64",
                     "an address that is a multiple of " + std::to_string(element) + " bytes");
-    spans_.back() = {address + static_cast<std::uintptr_t>(bounds.low), address + static_cast<std::uintptr_t>(bounds.high)};
+    spans_.back() = {address + static_cast<std::uintptr_t>(bounds.low),
+                     address + static_cast<std::uintptr_t>(bounds.high)};
     return Unit{};
   }
 
@@ -190,10 +205,15 @@ class CallChecker {
     for (std::size_t a = 0; a < spans_.size(); ++a) {
       if (spec_.tensors[a].role == ArgRole::input || spans_[a][0] == spans_[a][1]) continue;
       for (std::size_t b = 0; b < spans_.size(); ++b) {
-        if (a == b || spans_[b][0] == spans_[b][1] || spans_[a][0] >= spans_[b][1] || spans_[b][0] >= spans_[a][1]) continue;
+        if (a == b || spans_[b][0] == spans_[b][1] || spans_[a][0] >= spans_[b][1] ||
+            spans_[b][0] >= spans_[a][1])
+          continue;
         const auto shared = std::min(spans_[a][1], spans_[b][1]) - std::max(spans_[a][0], spans_[b][0]);
-        return refuse(ErrorCode::aliasing, a, "it is written and shares " + std::to_string(shared) + " bytes with `" + spec_.tensors[b].name + "`",
-                      "memory of its own; an input that is to be updated in place is declared so in the graph");
+        return refuse(
+            ErrorCode::aliasing, a,
+            "it is written and shares " + std::to_string(shared) + " bytes with `" + spec_.tensors[b].name +
+                "`",
+            "memory of its own; an input that is to be updated in place is declared so in the graph");
       }
     }
     return Unit{};
@@ -203,8 +223,8 @@ class CallChecker {
   const PlanSpec& spec_;
   std::span<const TensorView> tensors_;
   std::vector<std::int64_t> symbols_;
-  std::vector<std::int64_t> strides_;                  ///< of the tensor being checked
-  std::vector<std::array<std::uintptr_t, 2>> spans_;   ///< first byte and behind the last, equal when empty
+  std::vector<std::int64_t> strides_;                 ///< of the tensor being checked
+  std::vector<std::array<std::uintptr_t, 2>> spans_;  ///< first byte and behind the last, equal when empty
 };
 
 Error explain_failure(const Plan::State& state, ErrorCode code, const std::vector<std::int64_t>& symbols) {
@@ -214,9 +234,12 @@ Error explain_failure(const Plan::State& state, ErrorCode code, const std::vecto
   Error error{code, "run the plan " + state.spec.name, "", sizes.empty() ? "" : "at " + sizes, ""};
   if (code == ErrorCode::no_variant) {
     error.found = "a kernel without a variant for these sizes and addresses";
-    error.works = "sizes within the tuned ranges (see explain), OnMiss::fallback with a general variant, or OnMiss::jit";
+    error.works =
+        "sizes within the tuned ranges (see explain), OnMiss::fallback with a general variant, or "
+        "OnMiss::jit";
   } else if (code == ErrorCode::out_of_memory) {
-    error.found = "no memory for an arena of " + std::to_string(state.arena_bytes(symbols.data())) + " bytes and scratch";
+    error.found = "no memory for an arena of " + std::to_string(state.arena_bytes(symbols.data())) +
+                  " bytes and scratch";
     error.works = "smaller sizes";
   } else {
     error.found = "the device refused the launch";

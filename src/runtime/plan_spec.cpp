@@ -13,7 +13,8 @@ using Json = nlohmann::json;
 constexpr int kPlanVersion = 1;
 
 Error bad_spec(ErrorCode code, std::string found) {
-  return {code, "read a plan", std::move(found), "", "a plan written by this version; tuning again stores a new one"};
+  return {code, "read a plan", std::move(found), "",
+          "a plan written by this version; tuning again stores a new one"};
 }
 
 /// Thrown inside this file only: sound JSON with unsound content.
@@ -65,7 +66,8 @@ PlanSpec spec_from(const Json& j) {
   spec.name = j.at("name").get<std::string>();
   spec.graph_digest = j.at("graph").get<std::string>();
   for (const Json& s : j.at("symbols"))
-    spec.symbols.push_back({s.at("name").get<std::string>(), s.at("lo").get<std::int64_t>(), s.at("hi").get<std::int64_t>()});
+    spec.symbols.push_back(
+        {s.at("name").get<std::string>(), s.at("lo").get<std::int64_t>(), s.at("hi").get<std::int64_t>()});
   for (const Json& t : j.at("tensors")) spec.tensors.push_back(tensor_from(t));
   for (const Json& k : j.at("kernels")) spec.kernels.push_back(kernel_from(k));
   return spec;
@@ -74,29 +76,38 @@ PlanSpec spec_from(const Json& j) {
 /// What is wrong with one tensor; empty when nothing is.
 std::string find_tensor_fault(const PlanTensor& tensor, std::size_t symbol_count) {
   if (tensor.shape.size() != tensor.strides.size())
-    return std::to_string(tensor.strides.size()) + " strides for " + std::to_string(tensor.shape.size()) + " dimensions";
+    return std::to_string(tensor.strides.size()) + " strides for " + std::to_string(tensor.shape.size()) +
+           " dimensions";
   for (const auto* sizes : {&tensor.shape, &tensor.strides})
     for (const SizeExpr& size : *sizes) {
-      if (size.symbol_count() > static_cast<int>(symbol_count)) return "size `" + size.text() + "` over an unknown symbol";
+      if (size.symbol_count() > static_cast<int>(symbol_count))
+        return "size `" + size.text() + "` over an unknown symbol";
       if (size.depth() > runtime::kMaxSpecDepth) return "size `" + size.text() + "` is too deep";
     }
   const auto negative = [](const SizeExpr& s) { return s.is_constant() && s.evaluate(nullptr) < 0; };
   if (std::any_of(tensor.shape.begin(), tensor.shape.end(), negative)) return "a negative size";
-  if (tensor.role == ArgRole::workspace && std::any_of(tensor.strides.begin(), tensor.strides.end(), negative))
+  if (tensor.role == ArgRole::workspace &&
+      std::any_of(tensor.strides.begin(), tensor.strides.end(), negative))
     return "a negative stride of an intermediate";
   return {};
 }
 
 std::string find_kernel_fault(const PlanKernel& kernel, const PlanSpec& spec) {
   if (kernel.symbols.size() != kernel.symbol_names.size())
-    return std::to_string(kernel.symbol_names.size()) + " names for " + std::to_string(kernel.symbols.size()) + " symbols";
+    return std::to_string(kernel.symbol_names.size()) + " names for " +
+           std::to_string(kernel.symbols.size()) + " symbols";
   if (kernel.symbols.size() > runtime::kMaxKernelSymbols)
-    return std::to_string(kernel.symbols.size()) + " symbols, more than " + std::to_string(runtime::kMaxKernelSymbols);
-  const auto outside = [](std::int32_t i, std::size_t size) { return i < 0 || static_cast<std::size_t>(i) >= size; };
+    return std::to_string(kernel.symbols.size()) + " symbols, more than " +
+           std::to_string(runtime::kMaxKernelSymbols);
+  const auto outside = [](std::int32_t i, std::size_t size) {
+    return i < 0 || static_cast<std::size_t>(i) >= size;
+  };
   for (const std::int32_t symbol : kernel.symbols)
-    if (outside(symbol, spec.symbols.size())) return "symbol " + std::to_string(symbol) + " of " + std::to_string(spec.symbols.size());
+    if (outside(symbol, spec.symbols.size()))
+      return "symbol " + std::to_string(symbol) + " of " + std::to_string(spec.symbols.size());
   for (const std::int32_t arg : kernel.args)
-    if (outside(arg, spec.tensors.size())) return "tensor " + std::to_string(arg) + " of " + std::to_string(spec.tensors.size());
+    if (outside(arg, spec.tensors.size()))
+      return "tensor " + std::to_string(arg) + " of " + std::to_string(spec.tensors.size());
   return {};
 }
 
@@ -111,11 +122,13 @@ namespace runtime {
 
 Status check_spec(const PlanSpec& spec) {
   const auto refuse = [&](const std::string& where, std::string found) {
-    return Error{ErrorCode::malformed_ir, "use the plan " + spec.name, std::move(found), where, "a plan made by the planner"};
+    return Error{ErrorCode::malformed_ir, "use the plan " + spec.name, std::move(found), where,
+                 "a plan made by the planner"};
   };
   for (const Symbol& symbol : spec.symbols)
     if (symbol.lo < 0 || symbol.hi < symbol.lo)
-      return refuse("symbol " + symbol.name, "the range " + std::to_string(symbol.lo) + ".." + std::to_string(symbol.hi));
+      return refuse("symbol " + symbol.name,
+                    "the range " + std::to_string(symbol.lo) + ".." + std::to_string(symbol.hi));
   bool inside = false;
   for (const PlanTensor& tensor : spec.tensors) {
     const std::string fault = find_tensor_fault(tensor, spec.symbols.size());
@@ -126,7 +139,8 @@ Status check_spec(const PlanSpec& spec) {
   }
   for (std::size_t k = 0; k < spec.kernels.size(); ++k) {
     const std::string fault = find_kernel_fault(spec.kernels[k], spec);
-    if (!fault.empty()) return refuse("kernel " + std::to_string(k) + " (" + spec.kernels[k].family + ")", fault);
+    if (!fault.empty())
+      return refuse("kernel " + std::to_string(k) + " (" + spec.kernels[k].family + ")", fault);
   }
   return Unit{};
 }
@@ -139,11 +153,17 @@ std::string PlanSpec::text() const {
   for (const Symbol& s : symbols) symbol_list.push_back({{"name", s.name}, {"lo", s.lo}, {"hi", s.hi}});
   Json& tensor_list = out["tensors"] = Json::array();
   for (const PlanTensor& t : tensors)
-    tensor_list.push_back({{"name", t.name}, {"dtype", loopwright::name(t.dtype)}, {"role", loopwright::name(t.role)},
-                           {"shape", sizes_json(t.shape)}, {"strides", sizes_json(t.strides)}});
+    tensor_list.push_back({{"name", t.name},
+                           {"dtype", loopwright::name(t.dtype)},
+                           {"role", loopwright::name(t.role)},
+                           {"shape", sizes_json(t.shape)},
+                           {"strides", sizes_json(t.strides)}});
   Json& kernel_list = out["kernels"] = Json::array();
   for (const PlanKernel& k : kernels)
-    kernel_list.push_back({{"workload", k.workload}, {"family", k.family}, {"args", k.args}, {"symbols", k.symbols},
+    kernel_list.push_back({{"workload", k.workload},
+                           {"family", k.family},
+                           {"args", k.args},
+                           {"symbols", k.symbols},
                            {"symbol_names", k.symbol_names}});
   return out.dump();
 }
@@ -153,7 +173,8 @@ Result<PlanSpec> PlanSpec::parse(std::string_view text) {
     const Json j = Json::parse(text);
     const int version = j.at("version").get<int>();
     if (version != kPlanVersion)
-      return bad_spec(ErrorCode::unsupported, "plan version " + std::to_string(version) + ", this program reads " + std::to_string(kPlanVersion));
+      return bad_spec(ErrorCode::unsupported, "plan version " + std::to_string(version) +
+                                                  ", this program reads " + std::to_string(kPlanVersion));
     PlanSpec spec = spec_from(j);
     LW_CHECK(runtime::check_spec(spec));
     return spec;

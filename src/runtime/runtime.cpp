@@ -33,7 +33,8 @@ struct Runtime::State {
   }
   Result<Plan> plan(const std::string& name_or_digest);
   Status flush();
-  std::vector<db::WantedRow> collect(std::vector<std::pair<runtime::MissTable*, std::vector<runtime::MissTable::Entry>>>& taken);
+  std::vector<db::WantedRow> collect(
+      std::vector<std::pair<runtime::MissTable*, std::vector<runtime::MissTable::Entry>>>& taken);
 };
 
 Result<Plan> Runtime::State::plan(const std::string& name_or_digest) {
@@ -48,9 +49,11 @@ Result<Plan> Runtime::State::plan(const std::string& name_or_digest) {
     runtime::KernelVariants found = lookup.find_variants(kernel, parts.spec.symbols, options.on_miss);
     Missed& missed_here = missed[kernel.workload];
     if (missed_here.table == nullptr)
-      missed_here = {std::make_shared<runtime::MissTable>(kernel.symbols.size()), kernel.symbol_names, found.workload_text};
+      missed_here = {std::make_shared<runtime::MissTable>(kernel.symbols.size()), kernel.symbol_names,
+                     found.workload_text};
     if (found.variants.empty()) {
-      missing += (missing.empty() ? "kernel " : ", ") + std::to_string(k) + " (" + kernel.family + ", workload " + kernel.workload.substr(0, 12) + ")";
+      missing += (missing.empty() ? "kernel " : ", ") + std::to_string(k) + " (" + kernel.family +
+                 ", workload " + kernel.workload.substr(0, 12) + ")";
       for (const std::string& note : found.notes) notes_text += (notes_text.empty() ? "" : "\n") + note;
     }
     parts.variants.push_back(std::move(found.variants));
@@ -58,7 +61,8 @@ Result<Plan> Runtime::State::plan(const std::string& name_or_digest) {
     parts.misses.push_back(missed_here.symbol_names == kernel.symbol_names ? missed_here.table : nullptr);
   }
   if (!missing.empty())
-    return Error{ErrorCode::no_variant, "make the plan " + parts.spec.name, "nothing that runs here for " + missing, notes_text,
+    return Error{ErrorCode::no_variant, "make the plan " + parts.spec.name,
+                 "nothing that runs here for " + missing, notes_text,
                  "tuning on this machine, OnMiss::fallback, or OnMiss::jit with loopwright_compiler"};
   return runtime::PlanAccess::make(std::move(parts));
 }
@@ -72,7 +76,8 @@ std::vector<db::WantedRow> Runtime::State::collect(
       db::WantedRow row;
       row.workload = workload;
       row.workload_text = entry.workload_text;
-      for (std::size_t i = 0; i < item.symbols.size(); ++i) row.values[entry.symbol_names[i]] = item.symbols[i];
+      for (std::size_t i = 0; i < item.symbols.size(); ++i)
+        row.values[entry.symbol_names[i]] = item.symbols[i];
       row.count = item.count;
       rows.push_back(std::move(row));
     }
@@ -86,12 +91,15 @@ Status Runtime::State::flush() {
   std::vector<std::pair<runtime::MissTable*, std::vector<runtime::MissTable::Entry>>> taken;
   const std::vector<db::WantedRow> rows = collect(taken);
   if (rows.empty()) return Unit{};
-  Status written = Error{ErrorCode::db_read_only, "write wanted sizes", "no database is open", "", "a database that can be written"};
+  Status written = Error{ErrorCode::db_read_only, "write wanted sizes", "no database is open", "",
+                         "a database that can be written"};
   for (const runtime::Layer& layer : layers) {
     if (!layer.query) continue;
     written = db::note_wanted(layer.path, rows);
     // Somebody writes there right now: the next flush gets another chance, and counts stay in one file.
-    if (written.ok() || written.error().code == ErrorCode::db_locked || written.error().code == ErrorCode::busy) break;
+    if (written.ok() || written.error().code == ErrorCode::db_locked ||
+        written.error().code == ErrorCode::busy)
+      break;
   }
   if (!written.ok())
     for (auto& [table, entries] : taken) table->put_back(entries);
@@ -100,11 +108,13 @@ Status Runtime::State::flush() {
 
 Result<Runtime> Runtime::open(RuntimeOptions options) {
   if (options.workers < 0)
-    return Error{ErrorCode::wrong_arguments, "open a runtime", std::to_string(options.workers) + " workers", "", "0 for the machine's, or at least 1"};
+    return Error{ErrorCode::wrong_arguments, "open a runtime", std::to_string(options.workers) + " workers",
+                 "", "0 for the machine's, or at least 1"};
   Runtime runtime;
   runtime.state_ = std::make_shared<State>();
   State& state = *runtime.state_;
-  state.device = options.workers == 0 ? runtime::shared_cpu_device() : runtime::make_cpu_device(options.workers);
+  state.device =
+      options.workers == 0 ? runtime::shared_cpu_device() : runtime::make_cpu_device(options.workers);
   state.layers = runtime::open_layers(options.databases);
   for (const runtime::Layer& layer : state.layers) state.notes.push_back(layer.note);
   state.options = std::move(options);
@@ -116,7 +126,8 @@ const Target& Runtime::target() const { return state_->device->target(); }
 const std::vector<std::string>& Runtime::notes() const { return state_->notes; }
 Status Runtime::flush_wanted() const { return state_->flush(); }
 
-Result<std::string> Runtime::explain(const std::string& name_or_digest, std::span<const std::int64_t> symbols) const {
+Result<std::string> Runtime::explain(const std::string& name_or_digest,
+                                     std::span<const std::int64_t> symbols) const {
   LW_TRY(const Plan plan, state_->plan(name_or_digest));
   LW_TRY(std::string out, plan.explain(symbols));
   const std::lock_guard lock(state_->mutex);

@@ -30,7 +30,8 @@ struct ElementBounds {
 
 }  // namespace
 
-ByteBounds find_bounds(const std::int64_t* shape, const std::int64_t* strides, std::size_t rank, DType dtype) {
+ByteBounds find_bounds(const std::int64_t* shape, const std::int64_t* strides, std::size_t rank,
+                       DType dtype) {
   ElementBounds bounds;
   for (std::size_t d = 0; d < rank; ++d) {
     if (shape[d] <= 0) return {};

@@ -42,7 +42,8 @@ std::byte* grow(Memory& memory, std::int64_t bytes) noexcept {
 
 std::byte* reserve_thread_memory(ThreadBlock which, std::int64_t bytes) noexcept {
   Memory& memory = blocks[static_cast<int>(which)];
-  if (bytes <= memory.bytes) [[likely]] return memory.base;
+  if (bytes <= memory.bytes) [[likely]]
+    return memory.base;
   return grow(memory, bytes);
 }
 

@@ -51,7 +51,8 @@ struct ThreadPool::Threads {
   std::vector<std::thread> list;
 };
 
-ThreadPool::ThreadPool(int workers) : workers_(std::max(1, workers)), parts_(static_cast<std::size_t>(workers_)) {}
+ThreadPool::ThreadPool(int workers)
+    : workers_(std::max(1, workers)), parts_(static_cast<std::size_t>(workers_)) {}
 
 ThreadPool::~ThreadPool() {
   if (threads_ == nullptr) return;
@@ -83,7 +84,8 @@ bool ThreadPool::start_threads() noexcept {
     threads_ = std::make_unique<Threads>();
     threads_->generation = generation;
     const SignalsBlocked blocked;
-    for (int worker = 1; worker < workers_; ++worker) threads_->list.emplace_back([this, worker] { serve(worker); });
+    for (int worker = 1; worker < workers_; ++worker)
+      threads_->list.emplace_back([this, worker] { serve(worker); });
     threads_->complete = true;
   } catch (const std::exception&) {
     // Callers go on alone; workers that did start help nobody, as their number is not what was planned for.

@@ -51,9 +51,9 @@ class ThreadPool {
   std::int64_t piece_ = 1;
   std::vector<Part> parts_;
 
-  alignas(128) std::atomic<std::uint32_t> taken_{0};    ///< 0, or process generation + 1 of the loop that runs
-  alignas(128) std::atomic<std::uint32_t> loops_{0};    ///< grows with each loop; workers wait for it
-  std::atomic<bool> open_{false};                       ///< workers may enter the current loop
+  alignas(128) std::atomic<std::uint32_t> taken_{0};  ///< 0, or process generation + 1 of the loop that runs
+  alignas(128) std::atomic<std::uint32_t> loops_{0};  ///< grows with each loop; workers wait for it
+  std::atomic<bool> open_{false};                     ///< workers may enter the current loop
   std::atomic<bool> stopping_{false};
   alignas(128) std::atomic<std::int32_t> inside_{0};    ///< workers that may touch the loop's data
   alignas(128) std::atomic<std::int32_t> sleeping_{0};  ///< workers that need a wake-up call

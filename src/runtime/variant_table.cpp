@@ -35,7 +35,8 @@ Error bad_guard(const Guard& guard, std::string found) {
 
 }  // namespace
 
-Result<VariantTable> VariantTable::make(const std::vector<Guard>& guards, const std::vector<std::string>& names,
+Result<VariantTable> VariantTable::make(const std::vector<Guard>& guards,
+                                        const std::vector<std::string>& names,
                                         const std::vector<std::int32_t>& positions) {
   VariantTable table;
   table.words_ = std::max<std::size_t>(1, (guards.size() + 63) / 64);
@@ -52,7 +53,8 @@ Result<VariantTable> VariantTable::make(const std::vector<Guard>& guards, const 
       if (it == names.end()) return bad_guard(guard, "`" + symbol.name + "` is not a symbol of the workload");
       if (symbol.multiple_of < 1) return bad_guard(guard, "a multiple below 1");
       if (symbol.multiple_of > 1)
-        fine.multiples.push_back({positions[static_cast<std::size_t>(it - names.begin())], symbol.multiple_of});
+        fine.multiples.push_back(
+            {positions[static_cast<std::size_t>(it - names.begin())], symbol.multiple_of});
     }
     const std::uint64_t bit = std::uint64_t{1} << v % 64;
     table.all_[v / 64] |= bit;
@@ -64,7 +66,8 @@ Result<VariantTable> VariantTable::make(const std::vector<Guard>& guards, const 
   return table;
 }
 
-void VariantTable::add_axis(const std::vector<Guard>& guards, const std::string& name, std::int32_t position) {
+void VariantTable::add_axis(const std::vector<Guard>& guards, const std::string& name,
+                            std::int32_t position) {
   Axis axis;
   axis.position = position;
   for (const Guard& guard : guards) {
@@ -97,13 +100,15 @@ int VariantTable::choose(const std::int64_t* symbols, std::uint64_t address_bits
     for (; set != 0; set &= set - 1) {
       const int bit = std::countr_zero(set);
       const std::size_t variant = word * 64 + static_cast<std::size_t>(bit);
-      if ((simple_[word] >> bit & 1) != 0 || holds(fine_[variant], symbols, address_bits)) return static_cast<int>(variant);
+      if ((simple_[word] >> bit & 1) != 0 || holds(fine_[variant], symbols, address_bits))
+        return static_cast<int>(variant);
     }
   }
   return -1;
 }
 
-bool VariantTable::holds(const Fine& fine, const std::int64_t* symbols, std::uint64_t address_bits) const noexcept {
+bool VariantTable::holds(const Fine& fine, const std::int64_t* symbols,
+                         std::uint64_t address_bits) const noexcept {
   if ((address_bits & fine.address_mask) != 0) return false;
   for (const Multiple& multiple : fine.multiples)
     if (symbols[multiple.position] % multiple.of != 0) return false;

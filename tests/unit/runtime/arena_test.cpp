@@ -13,7 +13,8 @@ namespace {
 using testing::symbol;
 using Op = SizeExpr::Op;
 
-std::vector<std::int64_t> offsets_at(const ArenaLayout& layout, const std::int64_t* symbols, std::int64_t& total) {
+std::vector<std::int64_t> offsets_at(const ArenaLayout& layout, const std::int64_t* symbols,
+                                     std::int64_t& total) {
   std::vector<std::int64_t> starts;
   total = 0;
   for (const SizeExpr& bytes : layout.slot_bytes) {
@@ -39,7 +40,9 @@ TEST(Arena, ASmallBlockReusesALargeSlot) {
 
 TEST(Arena, LiveBlocksNeverOverlapAtAnySizes) {
   std::mt19937 random(11);
-  const auto draw = [&](std::int64_t lo, std::int64_t hi) { return std::uniform_int_distribution<std::int64_t>(lo, hi)(random); };
+  const auto draw = [&](std::int64_t lo, std::int64_t hi) {
+    return std::uniform_int_distribution<std::int64_t>(lo, hi)(random);
+  };
   for (int round = 0; round < 200; ++round) {
     const std::vector<Symbol> symbols = {{"a", 0, 100}, {"b", 0, 100}};
     std::vector<Block> blocks;
@@ -70,7 +73,8 @@ TEST(Arena, LiveBlocksNeverOverlapAtAnySizes) {
 
 TEST(Arena, SpanCountsToTheLastElement) {
   const std::int64_t n = 400;
-  EXPECT_EQ(span_bytes({symbol(0), SizeExpr(400)}, {SizeExpr(800), SizeExpr(2)}, DType::i64).evaluate(&n), (399 * 800 + 399 * 2 + 1) * 8);
+  EXPECT_EQ(span_bytes({symbol(0), SizeExpr(400)}, {SizeExpr(800), SizeExpr(2)}, DType::i64).evaluate(&n),
+            (399 * 800 + 399 * 2 + 1) * 8);
   EXPECT_EQ(span_bytes({}, {}, DType::f32).evaluate(nullptr), 4) << "a scalar is one element";
   const std::int64_t zero = 0;
   EXPECT_GE(span_bytes({symbol(0), SizeExpr(4)}, {SizeExpr(4), SizeExpr(1)}, DType::f32).evaluate(&zero), 0);

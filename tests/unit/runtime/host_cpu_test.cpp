@@ -26,7 +26,8 @@ TEST(HostCpu, GenericLevelsFollowFeatures) {
   EXPECT_EQ(generic_level("znver3"), 0);
   EXPECT_EQ(feature_level({}), 1);
   EXPECT_EQ(feature_level({"popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"}), 2);
-  EXPECT_EQ(feature_level({"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}), 1) << "level 3 stands on level 2";
+  EXPECT_EQ(feature_level({"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}), 1)
+      << "level 3 stands on level 2";
 }
 
 TEST(HostCpu, IsReadWithSortedFeaturesAndCaches) {
@@ -62,7 +63,8 @@ TEST(HostTarget, WorkersCanBeSet) {
 Target some_target() {
   Target target;
   target.arch = "znver3";
-  target.features = {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"};
+  target.features = {"avx",   "avx2",   "bmi",  "bmi2",   "f16c",   "fma",  "lzcnt",
+                     "movbe", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"};
   return target;
 }
 

@@ -126,8 +126,10 @@ TEST_F(RuntimeLookup, MissingMachineCodeIsNamed) {
   EXPECT_NE(plan.error().where.find("no machine code"), std::string::npos) << plan.error().message();
 }
 
-Result<std::shared_ptr<const Artifact>> compile_for_test(std::string_view text, const Guard& guard, const Target& target) {
-  if (text != kWorkload || !(guard == Guard{}) || target.text().empty()) return Error{ErrorCode::bug, "compile", "other arguments", "", ""};
+Result<std::shared_ptr<const Artifact>> compile_for_test(std::string_view text, const Guard& guard,
+                                                         const Target& target) {
+  if (text != kWorkload || !(guard == Guard{}) || target.text().empty())
+    return Error{ErrorCode::bug, "compile", "other arguments", "", ""};
   return std::shared_ptr<const Artifact>(writer(77));
 }
 
@@ -191,12 +193,14 @@ TEST_F(RuntimeLookup, BadFilesAreNotedAndTheOthersServe) {
     add_plan(r);
     add_row(r, 9, nullptr);
   });
-  std::ofstream(path("text.db")) << "this is no database, but it is long enough to be taken for one at first sight ..............";
+  std::ofstream(path("text.db"))
+      << "this is no database, but it is long enough to be taken for one at first sight ..............";
   std::ofstream(path("empty.db"));
   fs::copy_file(path("good.db"), path("truncated.db"));
   fs::resize_file(path("truncated.db"), 5000);
   fs::create_directory(path("folder.db"));
-  const Runtime runtime = take(open({"missing.db", "text.db", "empty.db", "truncated.db", "folder.db", "good.db"}));
+  const Runtime runtime =
+      take(open({"missing.db", "text.db", "empty.db", "truncated.db", "folder.db", "good.db"}));
   ASSERT_EQ(runtime.notes().size(), 6U);
   EXPECT_NE(runtime.notes()[0].find("missing.db"), std::string::npos);
   EXPECT_NE(runtime.notes()[0].find("not used"), std::string::npos) << runtime.notes()[0];

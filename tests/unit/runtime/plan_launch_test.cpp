@@ -19,9 +19,11 @@ PlanSpec chain_spec(int kernels) {
   PlanSpec spec = twice_spec(0, 100000);
   spec.name = "chain";
   spec.kernels.clear();
-  for (int k = 1; k < kernels; ++k) spec.tensors.push_back(vector_tensor("t" + std::to_string(k), ArgRole::workspace, symbol(0)));
+  for (int k = 1; k < kernels; ++k)
+    spec.tensors.push_back(vector_tensor("t" + std::to_string(k), ArgRole::workspace, symbol(0)));
   for (int k = 0; k < kernels; ++k)
-    spec.kernels.push_back({"w", "elementwise", {k == 0 ? 0 : k + 1, k == kernels - 1 ? 1 : k + 2}, {0}, {"s0"}});
+    spec.kernels.push_back(
+        {"w", "elementwise", {k == 0 ? 0 : k + 1, k == kernels - 1 ? 1 : k + 2}, {0}, {"s0"}});
   return spec;
 }
 
@@ -36,7 +38,9 @@ Plan make_on(int workers, PlanSpec spec, std::vector<std::vector<Variant>> varia
 }
 
 Plan chain_plan(int kernels, int workers = 1) {
-  return make_on(workers, chain_spec(kernels), std::vector<std::vector<Variant>>(static_cast<std::size_t>(kernels), {variant_of(twice_artifact())}));
+  return make_on(
+      workers, chain_spec(kernels),
+      std::vector<std::vector<Variant>>(static_cast<std::size_t>(kernels), {variant_of(twice_artifact())}));
 }
 
 bool doubles(const Plan& plan, std::int64_t n, float factor) {
@@ -61,7 +65,8 @@ TEST(PlanLaunch, AChainOfKernelsSharesTwoSlots) {
 TEST(PlanLaunch, RunsInParallelAtAnySize) {
   for (const int workers : {1, 2, 4}) {
     const Plan plan = chain_plan(4, workers);
-    for (const std::int64_t n : {0, 1, 2, 3, 5, 17, 1000, 100000}) EXPECT_TRUE(doubles(plan, n, 16)) << workers << " workers, n = " << n;
+    for (const std::int64_t n : {0, 1, 2, 3, 5, 17, 1000, 100000})
+      EXPECT_TRUE(doubles(plan, n, 16)) << workers << " workers, n = " << n;
   }
 }
 
@@ -70,12 +75,15 @@ TEST(PlanLaunch, ChoosesTheFirstVariantWhoseGuardHolds) {
   spec.tensors = {vector_tensor("out", ArgRole::output, SizeExpr(1), DType::i64)};
   spec.kernels[0].args = {0};
   const auto writer = [](std::uint8_t value) {
-    return make_artifact(write_constant(value), {vector_arg("out", ArgRole::output, SizeExpr(1), DType::i64)}, 1);
+    return make_artifact(write_constant(value), {vector_arg("out", ArgRole::output, SizeExpr(1), DType::i64)},
+                         1);
   };
   Guard aligned;
   aligned.alignment_bytes = 64;
-  const Plan plan = Plan::make(spec, {{variant_of(writer(1), bounds(1, 10)), variant_of(writer(2), bounds(8, 100, 4)),
-                                       variant_of(writer(3), aligned), variant_of(writer(4), bounds(0, 500))}}).value();
+  const Plan plan =
+      Plan::make(spec, {{variant_of(writer(1), bounds(1, 10)), variant_of(writer(2), bounds(8, 100, 4)),
+                         variant_of(writer(3), aligned), variant_of(writer(4), bounds(0, 500))}})
+          .value();
   alignas(64) std::int64_t out[2] = {};
   const auto at = [&](std::int64_t n, int place) {
     void* pointers[] = {out + place};
@@ -94,7 +102,9 @@ TEST(PlanLaunch, ChoosesTheFirstVariantWhoseGuardHolds) {
 TEST(PlanLaunch, RunsNothingWhenOneKernelHasNoVariant) {
   PlanSpec spec = chain_spec(2);
   spec.tensors[2].role = ArgRole::output;  // the first kernel's result is visible
-  const Plan plan = Plan::make(spec, {{variant_of(twice_artifact())}, {variant_of(twice_artifact(), bounds(100, 200))}}).value();
+  const Plan plan =
+      Plan::make(spec, {{variant_of(twice_artifact())}, {variant_of(twice_artifact(), bounds(100, 200))}})
+          .value();
   Held<float> x({1, 2, 3}), y({0, 0, 0}), middle({-1, -1, -1});
   void* pointers[] = {x.data.data(), y.data.data(), middle.data.data()};
   const std::int64_t n = 3;
@@ -103,22 +113,29 @@ TEST(PlanLaunch, RunsNothingWhenOneKernelHasNoVariant) {
 }
 
 std::shared_ptr<Artifact> workspace_artifact() {
-  return make_artifact(kTwiceThroughWorkspace, {vector_arg("x", ArgRole::input, symbol(0)), vector_arg("w", ArgRole::workspace, symbol(0)),
-                                                vector_arg("y", ArgRole::output, symbol(0))}, symbol(0));
+  return make_artifact(
+      kTwiceThroughWorkspace,
+      {vector_arg("x", ArgRole::input, symbol(0)), vector_arg("w", ArgRole::workspace, symbol(0)),
+       vector_arg("y", ArgRole::output, symbol(0))},
+      symbol(0));
 }
 
 TEST(PlanLaunch, WorkspacesDoNotTouchLiveIntermediates) {
   // y = 2·2·x: the intermediate is read by the kernel that also has the workspace.
   PlanSpec spec = chain_spec(2);
-  const Plan plan = Plan::make(spec, {{variant_of(workspace_artifact())}, {variant_of(workspace_artifact())}}).value();
+  const Plan plan =
+      Plan::make(spec, {{variant_of(workspace_artifact())}, {variant_of(workspace_artifact())}}).value();
   for (const std::int64_t n : {0, 1, 31, 32, 33, 5000}) EXPECT_TRUE(doubles(plan, n, 4)) << n;
   const std::int64_t n = 1024;
-  EXPECT_EQ(plan.arena_bytes({&n, 1}), 2 * 4096) << "both workspaces share a slot, the intermediate has the other";
+  EXPECT_EQ(plan.arena_bytes({&n, 1}), 2 * 4096)
+      << "both workspaces share a slot, the intermediate has the other";
 }
 
 TEST(PlanLaunch, EachWorkerHasItsOwnScratch) {
   for (const int workers : {1, 2, 4}) {
-    const auto artifact = make_artifact(kCopyThroughScratch, {vector_arg("x", ArgRole::input, symbol(0)), vector_arg("y", ArgRole::output, symbol(0))}, symbol(0));
+    const auto artifact = make_artifact(
+        kCopyThroughScratch,
+        {vector_arg("x", ArgRole::input, symbol(0)), vector_arg("y", ArgRole::output, symbol(0))}, symbol(0));
     std::get<CpuLaunch>(artifact->launches[0]).scratch_bytes = 64;
     const Plan plan = make_on(workers, twice_spec(0, 100000), {{variant_of(artifact)}});
     const std::int64_t n = 100;
@@ -130,7 +147,10 @@ TEST(PlanLaunch, EachWorkerHasItsOwnScratch) {
 TEST(PlanLaunch, CodeCallsTheMathLibrary) {
   PlanSpec spec = twice_spec();
   for (PlanTensor& tensor : spec.tensors) tensor.dtype = DType::f64;
-  const auto artifact = make_artifact(kCallExp, {vector_arg("x", ArgRole::input, symbol(0), DType::f64), vector_arg("y", ArgRole::output, symbol(0), DType::f64)}, symbol(0));
+  const auto artifact = make_artifact(kCallExp,
+                                      {vector_arg("x", ArgRole::input, symbol(0), DType::f64),
+                                       vector_arg("y", ArgRole::output, symbol(0), DType::f64)},
+                                      symbol(0));
   const Plan plan = Plan::make(spec, {{variant_of(artifact)}}).value();
   Held<double> x({0, 1, -2.5}), y({0, 0, 0});
   ASSERT_TRUE(plan.run(std::vector{x.view(DType::f64), y.view(DType::f64)}).ok());
@@ -142,7 +162,8 @@ TEST(PlanLaunch, ArtifactsMayNameSymbolsInAnotherOrder) {
   spec.symbols = {{"a", 0, 100}, {"b", 0, 100}, {"c", 0, 100}};
   spec.tensors = {vector_tensor("out", ArgRole::output, SizeExpr(2), DType::i64)};
   spec.kernels = {{"w", "symbols", {0}, {2, 0}, {"s0", "s1"}}};
-  const auto artifact = make_artifact(kWriteSymbols, {vector_arg("out", ArgRole::output, SizeExpr(2), DType::i64)}, 2, {"s1", "s0"});
+  const auto artifact = make_artifact(
+      kWriteSymbols, {vector_arg("out", ArgRole::output, SizeExpr(2), DType::i64)}, 2, {"s1", "s0"});
   const Plan plan = Plan::make(spec, {{variant_of(artifact)}}).value();
   std::int64_t out[2] = {};
   void* pointers[] = {out};
@@ -229,7 +250,9 @@ TEST(PlanExplain, ShowsWhatServesAndWhatElseThereIs) {
   const Plan plan = runtime::PlanAccess::make(std::move(parts)).value();
   const std::int64_t inside = 4, outside = 40, illegal = 4000;
   std::string text = plan.explain({&inside, 1}).value();
-  EXPECT_NE(text.find("> exact  s0 in 1..10  tile=8  (loss 1.2 % mean, 3.4 % worst): serves"), std::string::npos) << text;
+  EXPECT_NE(text.find("> exact  s0 in 1..10  tile=8  (loss 1.2 % mean, 3.4 % worst): serves"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("plain  (not tuned): would hold, less preferred"), std::string::npos) << text;
   EXPECT_NE(text.find("not considered: tile=16 was built elsewhere"), std::string::npos) << text;
   text = plan.explain({&outside, 1}).value();

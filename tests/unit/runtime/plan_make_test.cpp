@@ -21,10 +21,13 @@ Error error_after(Change change) {
   return plan.error();
 }
 
-TEST(PlanMake, TakesWhatFits) { EXPECT_TRUE(Plan::make(twice_spec(), {{variant_of(twice_artifact())}}).ok()); }
+TEST(PlanMake, TakesWhatFits) {
+  EXPECT_TRUE(Plan::make(twice_spec(), {{variant_of(twice_artifact())}}).ok());
+}
 
 TEST(PlanMake, RefusesCodeThatReachesOutsideATensor) {
-  const Error error = error_after([](Artifact& a) { a.args[1].shape[0] = SizeExpr::apply(SizeExpr::Op::add, symbol(0), 1); });
+  const Error error =
+      error_after([](Artifact& a) { a.args[1].shape[0] = SizeExpr::apply(SizeExpr::Op::add, symbol(0), 1); });
   EXPECT_EQ(error.code, ErrorCode::bad_artifact);
   EXPECT_NE(error.found.find("tensor y"), std::string::npos) << error.message();
   EXPECT_NE(error.where.find("elementwise"), std::string::npos) << error.message();
@@ -40,14 +43,17 @@ TEST(PlanMake, RefusesOtherTypesRolesAndCounts) {
 
 TEST(PlanMake, RefusesUnknownSymbols) {
   EXPECT_EQ(error_after([](Artifact& a) { a.symbols = {"s1"}; }).code, ErrorCode::bad_artifact);
-  EXPECT_EQ(error_after([](Artifact& a) { std::get<CpuLaunch>(a.launches[0]).extent = symbol(1); }).code, ErrorCode::bad_artifact);
-  EXPECT_EQ(error_after([](Artifact& a) { a.guard = bounds(1, 2, 1, "elsewhere"); }).code, ErrorCode::bad_artifact);
+  EXPECT_EQ(error_after([](Artifact& a) { std::get<CpuLaunch>(a.launches[0]).extent = symbol(1); }).code,
+            ErrorCode::bad_artifact);
+  EXPECT_EQ(error_after([](Artifact& a) { a.guard = bounds(1, 2, 1, "elsewhere"); }).code,
+            ErrorCode::bad_artifact);
 }
 
 TEST(PlanMake, RefusesImagesThatCannotRun) {
   EXPECT_EQ(error_after([](Artifact& a) { a.image.clear(); }).code, ErrorCode::bad_artifact);
   EXPECT_EQ(error_after([](Artifact& a) { a.launches.clear(); }).code, ErrorCode::bad_artifact);
-  EXPECT_EQ(error_after([](Artifact& a) { std::get<CpuLaunch>(a.launches[0]).entry_offset = 1000; }).code, ErrorCode::bad_artifact);
+  EXPECT_EQ(error_after([](Artifact& a) { std::get<CpuLaunch>(a.launches[0]).entry_offset = 1000; }).code,
+            ErrorCode::bad_artifact);
   EXPECT_EQ(error_after([](Artifact& a) { a.launches = {CudaLaunch{}}; }).code, ErrorCode::bad_artifact);
   EXPECT_EQ(error_after([](Artifact& a) { a.target = "cpu:pentium"; }).code, ErrorCode::unsupported_target);
 }
@@ -68,7 +74,8 @@ TEST(PlanMake, ACollapsedViewOfATensorIsFine) {
     tensor.strides = {SizeExpr(4), SizeExpr(1)};
   }
   const SizeExpr size = SizeExpr::apply(SizeExpr::Op::mul, symbol(0), 4);
-  const auto flat = make_artifact(kTwice, {vector_arg("x", ArgRole::input, size), vector_arg("y", ArgRole::output, size)}, size);
+  const auto flat = make_artifact(
+      kTwice, {vector_arg("x", ArgRole::input, size), vector_arg("y", ArgRole::output, size)}, size);
   const auto plan = Plan::make(spec, {{variant_of(flat)}});
   ASSERT_TRUE(plan.ok()) << plan.error().message();
   std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8}, y(8);

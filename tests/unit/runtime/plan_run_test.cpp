@@ -24,7 +24,8 @@ Error run_error(const Plan& plan, const std::vector<TensorView>& views) {
 TEST(PlanRun, ComputesAtEachSize) {
   const Plan plan = twice_plan();
   for (const std::int64_t n : {1, 2, 3, 64, 1000}) {
-    Held<float> x(std::vector<float>(static_cast<std::size_t>(n))), y(std::vector<float>(static_cast<std::size_t>(n), -1));
+    Held<float> x(std::vector<float>(static_cast<std::size_t>(n))),
+        y(std::vector<float>(static_cast<std::size_t>(n), -1));
     std::iota(x.data.begin(), x.data.end(), 1.0F);
     ASSERT_EQ(run_error(plan, {x.view(DType::f32), y.view(DType::f32)}).code, ErrorCode::ok);
     for (std::size_t i = 0; i < y.data.size(); ++i) ASSERT_EQ(y.data[i], 2 * x.data[i]);
@@ -36,7 +37,8 @@ TEST(PlanRun, NamesTheTensorThatIsWrong) {
   Held<float> x({1, 2, 3}), y({0, 0, 0}), longer({0, 0, 0, 0});
   Held<double> other({0, 0, 0});
   EXPECT_EQ(run_error(plan, {x.view(DType::f32)}).code, ErrorCode::wrong_arguments);
-  EXPECT_EQ(run_error(plan, {x.view(DType::f32), y.view(DType::f32), y.view(DType::f32)}).code, ErrorCode::wrong_arguments);
+  EXPECT_EQ(run_error(plan, {x.view(DType::f32), y.view(DType::f32), y.view(DType::f32)}).code,
+            ErrorCode::wrong_arguments);
   Error error = run_error(plan, {x.view(DType::f32), other.view(DType::f64)});
   EXPECT_EQ(error.code, ErrorCode::wrong_arguments);
   EXPECT_NE(error.where.find("`y`"), std::string::npos) << error.message();
@@ -69,7 +71,8 @@ TEST(PlanRun, ASymbolOutsideItsRangeIsOutOfRange) {
   EXPECT_NE(error.works.find("n in 2..3"), std::string::npos) << error.message();
   EXPECT_EQ(run_error(plan, {x4.view(DType::f32), y4.view(DType::f32)}).code, ErrorCode::out_of_range);
   void* pointers[] = {x.data.data(), y.data.data()};
-  for (const std::int64_t n : {INT64_MIN, std::int64_t{-1}, std::int64_t{0}, std::int64_t{1}, std::int64_t{4}, INT64_MAX})
+  for (const std::int64_t n :
+       {INT64_MIN, std::int64_t{-1}, std::int64_t{0}, std::int64_t{1}, std::int64_t{4}, INT64_MAX})
     EXPECT_EQ(plan.launch(pointers, &n), ErrorCode::out_of_range) << n;
 }
 
@@ -78,21 +81,25 @@ TEST(PlanRun, AlignmentToTheElementIsRequired) {
   alignas(64) char bytes[64] = {};
   Held<float> y({0, 0});
   const std::int64_t shape[] = {2};
-  EXPECT_EQ(run_error(plan, {{bytes + 2, DType::f32, shape, {}}, y.view(DType::f32)}).code, ErrorCode::misaligned);
+  EXPECT_EQ(run_error(plan, {{bytes + 2, DType::f32, shape, {}}, y.view(DType::f32)}).code,
+            ErrorCode::misaligned);
   EXPECT_EQ(run_error(plan, {{bytes + 4, DType::f32, shape, {}}, y.view(DType::f32)}).code, ErrorCode::ok);
 }
 
 TEST(PlanRun, ZeroSizesRunWithoutMemory) {
   const Plan plan = twice_plan(0, 10);
   const std::int64_t shape[] = {0}, strides[] = {77};
-  EXPECT_EQ(run_error(plan, {{nullptr, DType::f32, shape, {}}, {nullptr, DType::f32, shape, strides}}).code, ErrorCode::ok);
+  EXPECT_EQ(run_error(plan, {{nullptr, DType::f32, shape, {}}, {nullptr, DType::f32, shape, strides}}).code,
+            ErrorCode::ok);
 }
 
 TEST(PlanRun, OutputsMayNotOverlapAnything) {
   const Plan plan = twice_plan();
   std::vector<float> memory(8, 1);
   const std::int64_t shape[] = {4};
-  const auto at = [&](std::size_t offset) { return TensorView{memory.data() + offset, DType::f32, shape, {}}; };
+  const auto at = [&](std::size_t offset) {
+    return TensorView{memory.data() + offset, DType::f32, shape, {}};
+  };
   const Error error = run_error(plan, {at(0), at(3)});
   EXPECT_EQ(error.code, ErrorCode::aliasing);
   EXPECT_NE(error.found.find("shares 4 bytes with `x`"), std::string::npos) << error.message();
@@ -104,15 +111,19 @@ TEST(PlanRun, OutputsMayNotOverlapAnything) {
 PlanSpec sum_spec() {
   PlanSpec spec = twice_spec(0, 1000);
   spec.name = "sum";
-  spec.tensors = {vector_tensor("a", ArgRole::input, symbol(0)), vector_tensor("b", ArgRole::input, symbol(0)),
+  spec.tensors = {vector_tensor("a", ArgRole::input, symbol(0)),
+                  vector_tensor("b", ArgRole::input, symbol(0)),
                   vector_tensor("c", ArgRole::output, symbol(0))};
   spec.kernels[0].args = {0, 1, 2};
   return spec;
 }
 
 std::shared_ptr<Artifact> sum_artifact() {
-  return make_artifact(kSum, {vector_arg("a", ArgRole::input, symbol(0)), vector_arg("b", ArgRole::input, symbol(0)),
-                              vector_arg("c", ArgRole::output, symbol(0))}, symbol(0));
+  return make_artifact(
+      kSum,
+      {vector_arg("a", ArgRole::input, symbol(0)), vector_arg("b", ArgRole::input, symbol(0)),
+       vector_arg("c", ArgRole::output, symbol(0))},
+      symbol(0));
 }
 
 TEST(PlanRun, InputsMayOverlapEachOther) {
@@ -120,7 +131,11 @@ TEST(PlanRun, InputsMayOverlapEachOther) {
   std::vector<float> memory = {1, 2, 3, 4, 5};
   Held<float> c({0, 0, 0});
   const std::int64_t shape[] = {3};
-  ASSERT_EQ(run_error(plan, {{memory.data(), DType::f32, shape, {}}, {memory.data() + 2, DType::f32, shape, {}}, c.view(DType::f32)}).code, ErrorCode::ok);
+  ASSERT_EQ(run_error(plan, {{memory.data(), DType::f32, shape, {}},
+                             {memory.data() + 2, DType::f32, shape, {}},
+                             c.view(DType::f32)})
+                .code,
+            ErrorCode::ok);
   EXPECT_EQ(c.data, (std::vector<float>{4, 6, 8}));
 }
 
@@ -137,11 +152,13 @@ TEST(PlanRun, UpdatesAnInputInPlaceByItsAddress) {
   PlanSpec spec = twice_spec();
   spec.tensors = {vector_tensor("cache", ArgRole::inout, symbol(0))};
   spec.kernels[0].args = {0};
-  const auto artifact = make_artifact(kTwiceInPlace, {vector_arg("cache", ArgRole::inout, symbol(0))}, symbol(0));
+  const auto artifact =
+      make_artifact(kTwiceInPlace, {vector_arg("cache", ArgRole::inout, symbol(0))}, symbol(0));
   const Plan plan = Plan::make(spec, {{variant_of(artifact)}}).value();
   Held<float> cache({1, 2, 3});
   const float* address = cache.data.data();
-  for (int call = 0; call < 2; ++call) ASSERT_EQ(run_error(plan, {cache.view(DType::f32)}).code, ErrorCode::ok);
+  for (int call = 0; call < 2; ++call)
+    ASSERT_EQ(run_error(plan, {cache.view(DType::f32)}).code, ErrorCode::ok);
   EXPECT_EQ(cache.data.data(), address);
   EXPECT_EQ(cache.data, (std::vector<float>{4, 8, 12}));
 }
@@ -158,7 +175,8 @@ TEST(PlanRun, StridesMustBeThoseOfTheGraph) {
   const Plan plan = Plan::make(spec, {{variant_of(nothing)}}).value();
   std::vector<float> memory(300);
   Held<float> y(std::vector<float>(20));
-  const std::int64_t shape[] = {2, 10}, one[] = {2, 1}, right[] = {100, 2}, wrong[] = {100, 1}, any_last[] = {100, 55};
+  const std::int64_t shape[] = {2, 10}, one[] = {2, 1}, right[] = {100, 2}, wrong[] = {100, 1},
+                     any_last[] = {100, 55};
   const auto run = [&](std::span<const std::int64_t> s, std::span<const std::int64_t> strides) {
     return run_error(plan, {{memory.data(), DType::f32, s, strides}, {y.data.data(), DType::f32, s, {}}});
   };
@@ -181,7 +199,8 @@ TEST(PlanRun, SizesTooLargeToCountAreRefused) {
   const Plan plan = Plan::make(spec, {{variant_of(nothing)}}).value();
   float value = 0;
   const std::int64_t shape[] = {std::int64_t{1} << 30, std::int64_t{1} << 40};
-  EXPECT_EQ(run_error(plan, {{&value, DType::f32, shape, {}}, {&value, DType::f32, shape, {}}}).code, ErrorCode::size_overflow);
+  EXPECT_EQ(run_error(plan, {{&value, DType::f32, shape, {}}, {&value, DType::f32, shape, {}}}).code,
+            ErrorCode::size_overflow);
 }
 
 TEST(PlanRun, SolvesSymbolsFromExpressions) {
@@ -192,21 +211,25 @@ TEST(PlanRun, SolvesSymbolsFromExpressions) {
   spec.tensors = {vector_tensor("x", ArgRole::input, both), vector_tensor("z", ArgRole::input, expr),
                   vector_tensor("out", ArgRole::output, SizeExpr(2), DType::i64)};
   spec.kernels = {{"w", "symbols", {2}, {0, 1}, {"s0", "s1"}}};
-  const auto artifact = make_artifact(kWriteSymbols, {vector_arg("out", ArgRole::output, SizeExpr(2), DType::i64)}, 2, {"s1", "s0"});
+  const auto artifact = make_artifact(
+      kWriteSymbols, {vector_arg("out", ArgRole::output, SizeExpr(2), DType::i64)}, 2, {"s1", "s0"});
   const Plan plan = Plan::make(spec, {{variant_of(artifact)}}).value();
   Held<float> x(std::vector<float>(7 * 11 + 5)), z(std::vector<float>(7 * 3 + 2));
   Held<std::int64_t> out({0, 0});
-  ASSERT_EQ(run_error(plan, {x.view(DType::f32), z.view(DType::f32), out.view(DType::i64)}).code, ErrorCode::ok);
+  ASSERT_EQ(run_error(plan, {x.view(DType::f32), z.view(DType::f32), out.view(DType::i64)}).code,
+            ErrorCode::ok);
   EXPECT_EQ(out.data, (std::vector<std::int64_t>{11, 7})) << "in the artifact's own order";
   z.shape[0] = 24;  // no n gives 24
-  EXPECT_EQ(run_error(plan, {x.view(DType::f32), z.view(DType::f32), out.view(DType::i64)}).code, ErrorCode::out_of_range);
+  EXPECT_EQ(run_error(plan, {x.view(DType::f32), z.view(DType::f32), out.view(DType::i64)}).code,
+            ErrorCode::out_of_range);
 }
 
 TEST(PlanRun, ASymbolThatNoShapeTellsNeedsLaunch) {
   PlanSpec spec = twice_spec();
   spec.tensors = {vector_tensor("out", ArgRole::output, SizeExpr(1), DType::i64)};
   spec.kernels[0].args = {0};
-  const auto artifact = make_artifact(kWriteSymbols, {vector_arg("out", ArgRole::output, SizeExpr(1), DType::i64)}, 1);
+  const auto artifact =
+      make_artifact(kWriteSymbols, {vector_arg("out", ArgRole::output, SizeExpr(1), DType::i64)}, 1);
   const Plan plan = Plan::make(spec, {{variant_of(artifact)}}).value();
   Held<std::int64_t> out({0});
   EXPECT_EQ(run_error(plan, {out.view(DType::i64)}).code, ErrorCode::bad_symbol);

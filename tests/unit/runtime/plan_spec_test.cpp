@@ -31,7 +31,8 @@ TEST(PlanSpecText, ReadsBackTheSame) {
 
 TEST(PlanSpecText, EveryTruncationIsAnErrorAndNotACrash) {
   const std::string text = rich_spec().text();
-  for (std::size_t length = 0; length < text.size(); ++length) EXPECT_FALSE(PlanSpec::parse(text.substr(0, length)).ok()) << length;
+  for (std::size_t length = 0; length < text.size(); ++length)
+    EXPECT_FALSE(PlanSpec::parse(text.substr(0, length)).ok()) << length;
 }
 
 TEST(PlanSpecText, ANewerVersionIsUnsupported) {
@@ -56,7 +57,8 @@ TEST(PlanSpecText, ReferencesOutsideAreMalformed) {
   EXPECT_EQ(code_after([](PlanSpec& s) { s.kernels[0].args[0] = 3; }), ErrorCode::malformed_ir);
   EXPECT_EQ(code_after([](PlanSpec& s) { s.kernels[0].args[0] = -1; }), ErrorCode::malformed_ir);
   EXPECT_EQ(code_after([](PlanSpec& s) { s.kernels[0].symbols[0] = 2; }), ErrorCode::malformed_ir);
-  EXPECT_EQ(code_after([](PlanSpec& s) { s.kernels[0].symbol_names.push_back("s9"); }), ErrorCode::malformed_ir);
+  EXPECT_EQ(code_after([](PlanSpec& s) { s.kernels[0].symbol_names.push_back("s9"); }),
+            ErrorCode::malformed_ir);
   EXPECT_EQ(code_after([](PlanSpec& s) { s.tensors[0].shape[0] = symbol(2); }), ErrorCode::malformed_ir);
   EXPECT_EQ(code_after([](PlanSpec& s) { s.tensors[0].shape[0] = SizeExpr(-1); }), ErrorCode::malformed_ir);
   EXPECT_EQ(code_after([](PlanSpec& s) { s.tensors[0].strides.pop_back(); }), ErrorCode::malformed_ir);

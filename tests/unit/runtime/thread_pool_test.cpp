@@ -22,7 +22,8 @@ struct Counter {
   static void body(const void* context, int worker, std::int64_t begin, std::int64_t end) noexcept {
     auto& self = *static_cast<Counter*>(const_cast<void*>(context));
     if (worker < 0 || worker >= self.workers || begin >= end) self.outside.fetch_add(1);
-    for (std::int64_t i = begin; i < end; ++i) self.runs[static_cast<std::size_t>(i)].fetch_add(1, std::memory_order_relaxed);
+    for (std::int64_t i = begin; i < end; ++i)
+      self.runs[static_cast<std::size_t>(i)].fetch_add(1, std::memory_order_relaxed);
   }
   bool all(int times) const {
     for (const auto& count : runs)
@@ -46,21 +47,27 @@ TEST(ThreadPool, RunsEachIterationOnce) {
 TEST(ThreadPool, OneWorkerStaysOnTheCallingThread) {
   ThreadPool pool(1);
   std::thread::id seen;
-  pool.run(100, [](const void* context, int, std::int64_t, std::int64_t) noexcept {
-    *static_cast<std::thread::id*>(const_cast<void*>(context)) = std::this_thread::get_id();
-  }, &seen);
+  pool.run(
+      100,
+      [](const void* context, int, std::int64_t, std::int64_t) noexcept {
+        *static_cast<std::thread::id*>(const_cast<void*>(context)) = std::this_thread::get_id();
+      },
+      &seen);
   EXPECT_EQ(seen, std::this_thread::get_id());
 }
 
 TEST(ThreadPool, AnotherThreadTakesPartInALongLoop) {
   ThreadPool pool(2);
   std::atomic<int> workers_seen{0};
-  pool.run(2, [](const void* context, int worker, std::int64_t, std::int64_t) noexcept {
-    auto& seen = *static_cast<std::atomic<int>*>(const_cast<void*>(context));
-    seen.fetch_or(1 << worker);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (seen.load() != 3 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-  }, &workers_seen);
+  pool.run(
+      2,
+      [](const void* context, int worker, std::int64_t, std::int64_t) noexcept {
+        auto& seen = *static_cast<std::atomic<int>*>(const_cast<void*>(context));
+        seen.fetch_or(1 << worker);
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+        while (seen.load() != 3 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+      },
+      &workers_seen);
   EXPECT_EQ(workers_seen.load(), 3);
 }
 
@@ -99,10 +106,13 @@ TEST(ThreadPool, ALoopInsideALoopRunsAlone) {
     Counter inner{64};
   } nested{&pool};
   nested.inner.workers = 2;
-  pool.run(8, [](const void* context, int, std::int64_t begin, std::int64_t end) noexcept {
-    auto& self = *static_cast<Nested*>(const_cast<void*>(context));
-    for (std::int64_t i = begin; i < end; ++i) self.pool->run(64, Counter::body, &self.inner);
-  }, &nested);
+  pool.run(
+      8,
+      [](const void* context, int, std::int64_t begin, std::int64_t end) noexcept {
+        auto& self = *static_cast<Nested*>(const_cast<void*>(context));
+        for (std::int64_t i = begin; i < end; ++i) self.pool->run(64, Counter::body, &self.inner);
+      },
+      &nested);
   EXPECT_TRUE(nested.inner.all(8));
 }
 
@@ -156,21 +166,24 @@ TEST(ThreadPool, AChildForkedWithinALoopIsNotBlocked) {
     ThreadPool* pool;
     std::atomic<int>* status;
   } context{&pool, &status};
-  pool.run(2, [](const void* raw, int, std::int64_t begin, std::int64_t) noexcept {
-    if (begin != 0) return;
-    const auto& self = *static_cast<const Context*>(raw);
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(20);
-      Counter counter(100);
-      counter.workers = 2;
-      self.pool->run(100, Counter::body, &counter);
-      _exit(counter.all(1) ? 0 : 1);
-    }
-    int result = 0;
-    waitpid(child, &result, 0);
-    self.status->store(result);
-  }, &context);
+  pool.run(
+      2,
+      [](const void* raw, int, std::int64_t begin, std::int64_t) noexcept {
+        if (begin != 0) return;
+        const auto& self = *static_cast<const Context*>(raw);
+        const pid_t child = fork();
+        if (child == 0) {
+          alarm(20);
+          Counter counter(100);
+          counter.workers = 2;
+          self.pool->run(100, Counter::body, &counter);
+          _exit(counter.all(1) ? 0 : 1);
+        }
+        int result = 0;
+        waitpid(child, &result, 0);
+        self.status->store(result);
+      },
+      &context);
   EXPECT_EQ(status.load(), 0);
 }
 #endif

@@ -13,7 +13,8 @@ using testing::bounds;
 
 int choose_slowly(const std::vector<Guard>& guards, const Bindings& values, std::uint64_t address_bits) {
   for (std::size_t v = 0; v < guards.size(); ++v)
-    if (guards[v].holds(values) && address_bits % static_cast<std::uint64_t>(guards[v].alignment_bytes) == 0) return static_cast<int>(v);
+    if (guards[v].holds(values) && address_bits % static_cast<std::uint64_t>(guards[v].alignment_bytes) == 0)
+      return static_cast<int>(v);
   return -1;
 }
 
@@ -29,7 +30,8 @@ TEST(VariantTable, BoundsAreInclusive) {
 }
 
 TEST(VariantTable, TheFirstThatHoldsWins) {
-  const auto table = VariantTable::make({bounds(0, INT64_MAX, 8), bounds(10, 20), Guard{}}, {"s0"}, {0}).value();
+  const auto table =
+      VariantTable::make({bounds(0, INT64_MAX, 8), bounds(10, 20), Guard{}}, {"s0"}, {0}).value();
   const auto at = [&](std::int64_t value) { return table.choose(&value, 0); };
   EXPECT_EQ(at(16), 0);
   EXPECT_EQ(at(17), 1);
@@ -51,13 +53,16 @@ TEST(VariantTable, BadGuardsAreRefused) {
   Guard odd;
   odd.alignment_bytes = 12;
   EXPECT_EQ(VariantTable::make({odd}, {}, {}).error().code, ErrorCode::bad_artifact);
-  EXPECT_EQ(VariantTable::make({bounds(1, 2, 1, "elsewhere")}, {"s0"}, {0}).error().code, ErrorCode::bad_artifact);
+  EXPECT_EQ(VariantTable::make({bounds(1, 2, 1, "elsewhere")}, {"s0"}, {0}).error().code,
+            ErrorCode::bad_artifact);
   EXPECT_EQ(VariantTable::make({bounds(1, 2, 0)}, {"s0"}, {0}).error().code, ErrorCode::bad_artifact);
 }
 
 TEST(VariantTable, AgreesWithAScanOverRandomGuards) {
   std::mt19937 random(7);
-  const auto draw = [&](std::int64_t lo, std::int64_t hi) { return std::uniform_int_distribution<std::int64_t>(lo, hi)(random); };
+  const auto draw = [&](std::int64_t lo, std::int64_t hi) {
+    return std::uniform_int_distribution<std::int64_t>(lo, hi)(random);
+  };
   for (int round = 0; round < 300; ++round) {
     const std::vector<std::string> names = {"a", "b", "c"};
     const std::vector<std::int32_t> positions = {2, 0, 1};
@@ -67,7 +72,8 @@ TEST(VariantTable, AgreesWithAScanOverRandomGuards) {
       for (const std::string& name : names) {
         if (draw(0, 2) == 0) continue;
         const std::int64_t lo = draw(0, 40);
-        guard.symbols.push_back({name, lo, draw(0, 4) == 0 ? INT64_MAX : lo + draw(-2, 30), draw(0, 2) == 0 ? draw(2, 6) : 1});
+        guard.symbols.push_back(
+            {name, lo, draw(0, 4) == 0 ? INT64_MAX : lo + draw(-2, 30), draw(0, 2) == 0 ? draw(2, 6) : 1});
       }
       guard.alignment_bytes = std::int64_t{1} << draw(0, 4);
       guards.push_back(guard);

@@ -24,7 +24,8 @@ T take(Result<T> result) {
 }
 
 inline std::shared_ptr<Artifact> writer(std::uint8_t value) {
-  return make_artifact(write_constant(value), {vector_arg("out", ArgRole::output, SizeExpr(1), DType::i64)}, 1);
+  return make_artifact(write_constant(value), {vector_arg("out", ArgRole::output, SizeExpr(1), DType::i64)},
+                       1);
 }
 
 inline PlanSpec writer_spec() {
@@ -83,14 +84,16 @@ class WriterDatabases : public ::testing::Test {
     const std::string candidate_digest = take(recorder.add_candidate(candidate));
     if (with_code) take(recorder.put_artifact(candidate_digest, toolchain, *writer(value)));
     db::VerificationRow verification;
-    verification.candidate = candidate_digest, verification.device = device, verification.toolchain = toolchain, verification.run = run_digest;
+    verification.candidate = candidate_digest, verification.device = device,
+    verification.toolchain = toolchain, verification.run = run_digest;
     verification.probe = take(recorder.add_probe({{}, workload, {{"s0", 5}}, "middle"}));
     verification.passed = true;
     take(recorder.add_verification(verification));
     if (range == nullptr) return;
     db::BestRow best;
     best.range = take(recorder.add_range({{}, workload, *range, 1}));
-    best.device = device, best.toolchain = toolchain, best.policy = policy, best.candidate = candidate_digest, best.run = run_digest;
+    best.device = device, best.toolchain = toolchain, best.policy = policy, best.candidate = candidate_digest,
+    best.run = run_digest;
     best.median_ns = 100, best.default_median_ns = 200, best.speedup = 2;
     best.worst_loss = 0.05, best.mean_loss = 0.02;
     best.complete = best.verified = true;
