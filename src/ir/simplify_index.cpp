@@ -160,9 +160,12 @@ Expr ExprSimplifier::divide_symbolic(const Linear& sum, const Expr& b) {
   Linear whole, rest;
   for (const auto& [m, k] : sum.terms()) {
     Monomial left = m;
-    for (const Expr& f : head)
-      left = left.size() == without(left, f).size() ? Monomial{nullptr} : without(left, f);
-    const bool divides = k % scale == 0 && (left.empty() || left[0] != nullptr);
+    bool divides = k % scale == 0;
+    for (const Expr& f : head) {
+      const Monomial smaller = without(left, f);
+      divides = divides && smaller.size() < left.size();
+      left = smaller;
+    }
     if (divides) whole.add(left, k / scale);
     else rest.add(m, k);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/ir/monoid.h"
 #include "src/ir/rewrite.h"
 #include "src/ir/text.h"
 #include "src/ir/verify.h"
@@ -16,6 +17,7 @@ using Random = std::mt19937_64;
 struct Parts {
   std::vector<ir::Stmt> loops;
   std::vector<std::string> allocated, buffers;
+  bool regroups_badly = false;  ///< a sum in half precision: regrouping it changes more than any tolerance allows
 };
 
 Parts parts_of(const ir::Kernel& k) {
@@ -25,6 +27,10 @@ Parts parts_of(const ir::Kernel& k) {
       k.body,
       [&](const ir::Stmt& s) {
         if (ir::as<ir::Loop>(s)) p.loops.push_back(s);
+        if (const auto* u = ir::as<ir::Update>(s)) {
+          const DType t = u->buffers.front()->dtype;
+          p.regroups_badly = p.regroups_badly || ((t == DType::f16 || t == DType::bf16) && !ir::is_exact(u->monoid, t));
+        }
         if (const auto* a = ir::as<ir::Alloc>(s)) {
           p.allocated.push_back(a->buffer->name);
           p.buffers.push_back(a->buffer->name);
@@ -124,6 +130,7 @@ schedule::Step random_step(const ir::Kernel& k, Random& random) {
     case 18: case 19: return schedule::Hold{a_buffer(p, random, false), a_loop(p, random), a_place(random)};
     case 20: case 21: return a_stage(k, p, random);
     case 22:
+      if (p.regroups_badly) return schedule::Vectorize{a_loop(p, random)};
       return schedule::ReduceAcross{a_loop(p, random), one_of(std::vector<std::int64_t>{2, 3, 4, 8}, random), random() % 2 == 0,
                                     a_place(random)};
     default: return schedule::AssumeAlignment{std::int64_t{1} << random() % 7};
