@@ -46,7 +46,8 @@ void copy_bytes(char* to, const char* from, std::size_t bytes) {
 struct RowCase {
   std::string name, graph;
   bool has_weight, has_bias;
-  std::function<void(const ConstArrayMap& x, const float* w, const float* b, ArrayMap y, int begin, int end)> eigen;
+  std::function<void(const ConstArrayMap& x, const float* w, const float* b, ArrayMap y, int begin, int end)>
+      eigen;
   std::function<void(const double* x, const float* w, const float* b, double* y)> reference;  ///< one row
 };
 
@@ -57,7 +58,8 @@ void softmax_eigen(const ConstArrayMap& x, const float*, const float*, ArrayMap 
   }
 }
 
-void layer_norm_eigen(const ConstArrayMap& x, const float* w, const float* b, ArrayMap y, int begin, int end) {
+void layer_norm_eigen(const ConstArrayMap& x, const float* w, const float* b, ArrayMap y, int begin,
+                      int end) {
   const Eigen::Map<const Eigen::Array<float, 1, Eigen::Dynamic>> weight(w, kColumns), bias(b, kColumns);
   for (int i = begin; i < end; ++i) {
     const float mean = x.row(i).mean();
@@ -68,7 +70,8 @@ void layer_norm_eigen(const ConstArrayMap& x, const float* w, const float* b, Ar
 
 void rms_norm_eigen(const ConstArrayMap& x, const float* w, const float*, ArrayMap y, int begin, int end) {
   const Eigen::Map<const Eigen::Array<float, 1, Eigen::Dynamic>> weight(w, kColumns);
-  for (int i = begin; i < end; ++i) y.row(i) = x.row(i) * (1.0F / std::sqrt(x.row(i).square().mean() + 1e-5F)) * weight;
+  for (int i = begin; i < end; ++i)
+    y.row(i) = x.row(i) * (1.0F / std::sqrt(x.row(i).square().mean() + 1e-5F)) * weight;
 }
 
 void softmax_reference(const double* x, const float*, const float*, double* y) {
@@ -108,7 +111,8 @@ void compare_rows(bench::Contest& contest, const bench::Options& options, const 
   ours();
   std::vector<double> reference(count);
   for (int i = 0; i < kRows; ++i) {
-    const std::vector<double> wide(x.begin() + std::ptrdiff_t{i} * kColumns, x.begin() + std::ptrdiff_t{i + 1} * kColumns);
+    const std::vector<double> wide(x.begin() + std::ptrdiff_t{i} * kColumns,
+                                   x.begin() + std::ptrdiff_t{i + 1} * kColumns);
     c.reference(wide.data(), w.data(), b.data(), reference.data() + std::size_t(i) * kColumns);
   }
   const double error = bench::max_relative_error(y.data(), reference);
@@ -120,24 +124,33 @@ void compare_rows(bench::Contest& contest, const bench::Options& options, const 
   };
   contest.add(c.name + " " + size, ours, {{"Eigen, rows over all workers", run_eigen}}, error, 2.0);
   contest.add(c.name + " " + size, ours,
-              {{"memcpy of the same bytes", [&] { copy_bytes(reinterpret_cast<char*>(eigen.data()), reinterpret_cast<const char*>(x.data()), count * 4); }}},
+              {{"memcpy of the same bytes",
+                [&] {
+                  copy_bytes(reinterpret_cast<char*>(eigen.data()), reinterpret_cast<const char*>(x.data()),
+                             count * 4);
+                }}},
               error, 1 / 1.3);
 }
 
 void compare_chain(bench::Contest& contest, const bench::Options& options) {
   constexpr std::size_t kCount = std::size_t{64} << 20 >> 2;  // 64 MB of f32
-  const Plan plan = bench::tune_and_look_up(
-      "graph bench_chain\ninput x: f32[" + std::to_string(kCount) +
-          "]\ny = mul(add(max(sub(mul(add(mul(x, 1.5), 0.25), x), 0.5), -1.0), 2.0), 0.125)\nz = add(y, x)\noutput z\n",
-      options);
+  const Plan plan = bench::tune_and_look_up("graph bench_chain\ninput x: f32[" + std::to_string(kCount) +
+                                                "]\ny = mul(add(max(sub(mul(add(mul(x, 1.5), 0.25), x), "
+                                                "0.5), -1.0), 2.0), 0.125)\nz = add(y, x)\noutput z\n",
+                                            options);
   std::vector<float> x = draw(kCount, 1), y(kCount), other(kCount);
   void* pointers[] = {x.data(), y.data()};
   const auto ours = [&] { plan.launch(pointers, nullptr); };
   ours();
   std::vector<double> reference;
-  for (const double v : x) reference.push_back((std::max((v * 1.5 + 0.25) * v - 0.5, -1.0) + 2.0) * 0.125 + v);
+  for (const double v : x)
+    reference.push_back((std::max((v * 1.5 + 0.25) * v - 0.5, -1.0) + 2.0) * 0.125 + v);
   contest.add("chain of 8 ops, 64 MB", ours,
-              {{"memcpy of the same bytes", [&] { copy_bytes(reinterpret_cast<char*>(other.data()), reinterpret_cast<const char*>(x.data()), kCount * 4); }}},
+              {{"memcpy of the same bytes",
+                [&] {
+                  copy_bytes(reinterpret_cast<char*>(other.data()), reinterpret_cast<const char*>(x.data()),
+                             kCount * 4);
+                }}},
               bench::max_relative_error(y.data(), reference), 1 / 1.2);
 }
 
@@ -146,9 +159,13 @@ void compare_chain(bench::Contest& contest, const bench::Options& options) {
 int main(int argc, char** argv) {
   const bench::Options options = bench::Options::parse(argc, argv);
   bench::Contest contest("cpu_rows", options);
-  compare_rows(contest, options, {"softmax", "y = softmax(x, axis=-1)", false, false, softmax_eigen, softmax_reference});
-  compare_rows(contest, options, {"layer_norm", "y = layer_norm(x, w, b, eps=1e-5)", true, true, layer_norm_eigen, layer_norm_reference});
-  compare_rows(contest, options, {"rms_norm", "y = rms_norm(x, w, eps=1e-5)", true, false, rms_norm_eigen, rms_norm_reference});
+  compare_rows(contest, options,
+               {"softmax", "y = softmax(x, axis=-1)", false, false, softmax_eigen, softmax_reference});
+  compare_rows(contest, options,
+               {"layer_norm", "y = layer_norm(x, w, b, eps=1e-5)", true, true, layer_norm_eigen,
+                layer_norm_reference});
+  compare_rows(contest, options,
+               {"rms_norm", "y = rms_norm(x, w, eps=1e-5)", true, false, rms_norm_eigen, rms_norm_reference});
   compare_chain(contest, options);
   contest.finish();
 }

@@ -10,8 +10,9 @@ namespace {
 /// A column sum: some read ends in a loop that also indexes the result.
 bool walks_down(const NestInfo& n) {
   return !n.spatial.empty() && !n.reduction.empty() &&
-         std::any_of(n.reads.begin(), n.reads.end(),
-                     [&](const ReadInfo& r) { return !r.dims.empty() && r.dims.back() == n.spatial.back().name; });
+         std::any_of(n.reads.begin(), n.reads.end(), [&](const ReadInfo& r) {
+           return !r.dims.empty() && r.dims.back() == n.spatial.back().name;
+         });
 }
 
 }  // namespace
@@ -23,7 +24,8 @@ bool is_column_reduction(const Schedule& s) {
 
 void schedule_column_reduction(Schedule& s, Space& k) {
   const std::int64_t vectors = k.pick("vectors", {4, 2, 1, 8});
-  const std::int64_t row_blocks = k.pick("row_blocks", {1, 4, 16});  // partial sums over blocks of rows, for workers
+  const std::int64_t row_blocks =
+      k.pick("row_blocks", {1, 4, 16});  // partial sums over blocks of rows, for workers
   const bool is_parallel = k.pick_flag("parallel", true);
   inline_intermediates(s);
   for (const NestInfo& n : updates(s)) {

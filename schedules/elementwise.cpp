@@ -12,8 +12,9 @@ bool is_elementwise(const Schedule& s) {
 }
 
 void schedule_elementwise(Schedule& s, Space& k) {
-  const std::int64_t vectors = k.pick("vectors", {4, 2, 1, 8});       // vectors that one iteration works on
-  const std::int64_t block = k.pick("block", {64, 16, 256, 1024});    // iterations that one worker takes at once
+  const std::int64_t vectors = k.pick("vectors", {4, 2, 1, 8});  // vectors that one iteration works on
+  const std::int64_t block =
+      k.pick("block", {64, 16, 256, 1024});  // iterations that one worker takes at once
   const bool is_parallel = k.pick_flag("parallel", true);
   inline_intermediates(s);
   for (const NestInfo& nest : outputs(s)) {
@@ -29,7 +30,8 @@ void schedule_elementwise(Schedule& s, Space& k) {
       continue;
     }
     if (width > 1) s.attempt([&](Schedule& t) { vectorize_inner(t, loops.back(), width); });
-    if (is_parallel) s.attempt([&](Schedule& t) { t.parallel(fuse_all(t, {loops.begin(), loops.end() - 1})); });
+    if (is_parallel)
+      s.attempt([&](Schedule& t) { t.parallel(fuse_all(t, {loops.begin(), loops.end() - 1})); });
   }
 }
 

@@ -8,7 +8,8 @@ namespace loopwright::schedules {
 
 bool is_full_reduction(const Schedule& s) {
   const std::vector<NestInfo> sums = updates(s);
-  return !sums.empty() && std::all_of(sums.begin(), sums.end(), [](const NestInfo& n) { return n.spatial.empty(); });
+  return !sums.empty() &&
+         std::all_of(sums.begin(), sums.end(), [](const NestInfo& n) { return n.spatial.empty(); });
 }
 
 void schedule_full_reduction(Schedule& s, Space& k) {

@@ -16,7 +16,8 @@ void schedule_general(Schedule& s, Space& k) {
     if (is_vector && (is_pointwise(n) || n.is_init)) {
       s.attempt([&](Schedule& t) {
         if (n.loops.size() == 1 && is_parallel) {
-          const std::vector<LoopId> parts = t.split(n.loops[0], {64, clamp_width(t, n.loops[0], natural_lanes(t, n))});
+          const std::vector<LoopId> parts =
+              t.split(n.loops[0], {64, clamp_width(t, n.loops[0], natural_lanes(t, n))});
           if (!t.ok()) return;
           t.vectorize(parts[2]);
           t.parallel(parts[0]);

@@ -12,7 +12,7 @@ struct Product {
   NestInfo nest;
   LoopId row, column, reduction;  ///< of the result [.., row, column] and the sum
   std::vector<LoopId> batch;
-  std::string left, right;        ///< operands indexed by row and reduction, by reduction and column
+  std::string left, right;  ///< operands indexed by row and reduction, by reduction and column
 };
 
 /// One update that sums a product of two tensors over one loop, each with one of the result's last two loops.
@@ -45,7 +45,8 @@ int dimension_of(const NestInfo& n, const std::string& buffer, const LoopId& l) 
 }
 
 /// Tiles for `stage`: panels of `width` along dimension `d`.
-std::vector<std::int64_t> panel_tiles(const Schedule& s, const std::string& buffer, int d, std::int64_t width) {
+std::vector<std::int64_t> panel_tiles(const Schedule& s, const std::string& buffer, int d,
+                                      std::int64_t width) {
   std::vector<std::int64_t> tiles(s.buffer(buffer).shape.size(), 1);
   tiles[static_cast<std::size_t>(d)] = width;
   return tiles;
@@ -60,17 +61,33 @@ std::vector<int> panel_order(const Schedule& s, const std::string& buffer, int p
   return order;
 }
 
+/// The buffer that the product is summed into now.
+std::string updated_buffer(const Schedule& s) {
+  const std::vector<NestInfo> sums = updates(s);
+  return sums.empty() ? "" : sums.back().buffer;
+}
+
+/// The last two loops walk over a register tile: constant indices for the rows, vectors for the columns.
+void unroll_register_tile(Schedule& s, const std::vector<LoopId>& loops) {
+  if (loops.size() < 2) return;
+  s.attempt([&](Schedule& t) {
+    t.unroll(loops[loops.size() - 2]);
+    t.vectorize(loops.back());
+  });
+}
+
 }  // namespace
 
 bool is_matmul(const Schedule& s) { return updates(s).size() == 1 && find_products(s).size() == 1; }
 
 void schedule_matmul(Schedule& s, Space& k) {
   const std::int64_t lanes = natural_lanes(s, updates(s)[0]);
-  const std::int64_t rows = k.pick("rows", {6, 4, 8, 2, 1});              // register tile: rows ...
+  const std::int64_t rows = k.pick("rows", {6, 4, 8, 2, 1});             // register tile: rows ...
   const std::int64_t columns = k.pick("columns", {2, 1, 3, 4}) * lanes;  // ... by vectors of columns
-  const std::int64_t row_panels = k.pick("row_panels", {16, 8, 32, 4, 1, 64});        // cache tile in register tiles
+  const std::int64_t row_panels =
+      k.pick("row_panels", {16, 8, 32, 4, 1, 64});  // cache tile in register tiles
   const std::int64_t column_panels = k.pick("column_panels", {16, 8, 32, 4, 1, 64});
-  const std::int64_t depth = k.pick("depth", {256, 512, 128, 1024, 0});   // of the reduction; 0 = all of it
+  const std::int64_t depth = k.pick("depth", {256, 512, 128, 1024, 0});  // of the reduction; 0 = all of it
   const bool packs_left = k.pick_flag("pack_left", true);
   const bool packs_right = k.pick_flag("pack_right", true);
   const bool is_parallel = k.pick_flag("parallel", true);
@@ -79,14 +96,17 @@ void schedule_matmul(Schedule& s, Space& k) {
   const std::vector<Product> products = find_products(s);
   if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
   const Product p = products[0];
-  const int left_row = dimension_of(p.nest, p.left, p.row), left_sum = dimension_of(p.nest, p.left, p.reduction);
-  const int right_column = dimension_of(p.nest, p.right, p.column), right_sum = dimension_of(p.nest, p.right, p.reduction);
+  const int left_row = dimension_of(p.nest, p.left, p.row),
+            left_sum = dimension_of(p.nest, p.left, p.reduction);
+  const int right_column = dimension_of(p.nest, p.right, p.column),
+            right_sum = dimension_of(p.nest, p.right, p.reduction);
 
-  const std::vector<LoopId> i = s.split(p.row, {row_panels * rows, rows});
-  const std::vector<LoopId> j = s.split(p.column, {column_panels * columns, columns});
+  const std::vector<LoopId> i = s.split(p.row, {row_panels, rows});
+  const std::vector<LoopId> j = s.split(p.column, {column_panels, columns});
   if (!s.ok()) return;
   const bool is_deep = depth > 0 && s.max_extent(p.reduction) > depth;
-  const std::vector<LoopId> r = is_deep ? s.split(p.reduction, {depth}) : std::vector<LoopId>{{}, p.reduction};
+  const std::vector<LoopId> r =
+      is_deep ? s.split(p.reduction, {depth}) : std::vector<LoopId>{{}, p.reduction};
   if (!s.ok()) return;
   std::vector<LoopId> order = p.batch;
   order.insert(order.end(), {i[0], j[0]});
@@ -94,32 +114,46 @@ void schedule_matmul(Schedule& s, Space& k) {
   order.insert(order.end(), {j[1], i[1], r[1], i[2], j[2]});
   s.reorder(order);
 
-  // The epilogue works on the finished cache tile; the accumulator shrinks to it.
+  // The accumulator shrinks to the cache tile; the epilogue, or the copy to the result, follows when it is complete.
   const std::vector<NestInfo> tail = outputs(s);
   if (!s.ok()) return;
-  if (!p.nest.writes_output) {
+  if (p.nest.writes_output) {
+    const std::vector<LoopId> back = s.hold(p.nest.buffer, j[0], Place::shared);
+    if (!s.ok()) return;
+    s.attempt([&](Schedule& t) { vectorize_inner(t, back.back(), 2 * lanes); });
+  } else {
     if (tail.size() != 1) return s.reject("several outputs behind one product");
     const std::vector<LoopId> e = s.fuse_epilogue(tail[0].buffer, j[0], Place::shared);
     if (!s.ok()) return;
     s.attempt([&](Schedule& t) { vectorize_inner(t, e.back(), 2 * natural_lanes(t, tail[0])); });
   }
   const LoopId home = is_deep ? r[0] : j[0];
-  if (packs_right)
-    s.stage(p.right, home, Place::shared, panel_order(s, p.right, right_column, right_sum),
-            panel_tiles(s, p.right, right_column, columns));
-  if (packs_left)
-    s.stage(p.left, home, Place::shared, panel_order(s, p.left, left_row, left_sum),
-            panel_tiles(s, p.left, left_row, rows));
-  const std::vector<LoopId> back = s.hold(p.nest.buffer, i[1], Place::registers);
+  if (packs_right) {
+    const std::vector<LoopId> copy =
+        s.stage(p.right, home, Place::shared, panel_order(s, p.right, right_column, right_sum),
+                panel_tiles(s, p.right, right_column, columns));
+    if (!s.ok()) return;
+    s.attempt([&](Schedule& t) { t.vectorize(copy.back()); });
+  }
+  if (packs_left) {
+    const std::vector<LoopId> copy =
+        s.stage(p.left, home, Place::shared, panel_order(s, p.left, left_row, left_sum),
+                panel_tiles(s, p.left, left_row, rows));
+    if (!s.ok()) return;
+    s.attempt([&](Schedule& t) { t.unroll(copy.back()); });
+  }
+  const std::string tile = updated_buffer(s);
+  const std::vector<LoopId> back = s.hold(tile, i[1], Place::registers);
   if (!s.ok()) return;
   s.unroll(i[2]);
   s.vectorize(j[2]);
-  if (back.size() >= 2) {
-    s.attempt([&](Schedule& t) {
-      t.unroll(back[back.size() - 2]);
-      t.vectorize(back.back());
-    });
-  }
+  unroll_register_tile(s, back);
+  const std::string registers = updated_buffer(s);
+  for (const NestInfo& n : s.nests())
+    if (n.buffer == registers && !n.is_update) unroll_register_tile(s, n.loops);
+  for (const NestInfo& n : s.nests())
+    if (n.buffer == tile && !n.is_update && !n.loops.empty() && !(n.loops.back() == back.back()))
+      s.attempt([&](Schedule& t) { vectorize_inner(t, n.loops.back(), 2 * lanes); });
   if (is_parallel) {
     std::vector<LoopId> outer = p.batch;
     outer.insert(outer.end(), {i[0], j[0]});

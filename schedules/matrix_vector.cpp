@@ -38,15 +38,18 @@ void schedule_matrix_vector(Schedule& s, Space& k) {
   if (!s.ok() || products.size() != 1) return s.reject("not one product");
   const NestInfo n = products[0];
   const LoopId r = n.reduction[0];
-  const bool is_dot = std::all_of(n.reads.begin(), n.reads.end(), [&](const ReadInfo& a) { return ends_in(a, r); });
+  const bool is_dot =
+      std::all_of(n.reads.begin(), n.reads.end(), [&](const ReadInfo& a) { return ends_in(a, r); });
   if (is_dot) {  // every operand runs along the reduction: vector accumulators for each result
-    s.parallel(n.spatial.size() == 2 && s.max_extent(n.spatial[0]) < s.max_extent(n.spatial[1]) ? n.spatial[1]
-                                                                                               : n.spatial[0]);
+    s.parallel(n.spatial.size() == 2 && s.max_extent(n.spatial[0]) < s.max_extent(n.spatial[1])
+                   ? n.spatial[1]
+                   : n.spatial[0]);
     if (!s.ok()) return;
     reduce_in_vectors(s, r, natural_lanes(s, n), accumulators);
     return;
   }
-  const LoopId column = n.spatial.back();  // the matrix runs along the result: vectors of results, one pass down
+  const LoopId column =
+      n.spatial.back();  // the matrix runs along the result: vectors of results, one pass down
   const std::vector<LoopId> parts = s.split(column, {clamp_width(s, column, natural_lanes(s, n) * columns)});
   if (!s.ok()) return;
   std::vector<LoopId> order = {parts[0]};

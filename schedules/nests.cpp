@@ -43,7 +43,8 @@ NestInfo nest_of(const Schedule& s, const std::string& buffer) {
 int reader_count(const Schedule& s, const std::string& buffer) {
   int count = 0;
   for (const NestInfo& n : s.nests())
-    count += std::any_of(n.reads.begin(), n.reads.end(), [&](const ReadInfo& r) { return r.buffer == buffer; });
+    count +=
+        std::any_of(n.reads.begin(), n.reads.end(), [&](const ReadInfo& r) { return r.buffer == buffer; });
   return count;
 }
 

@@ -32,7 +32,8 @@ std::vector<std::string> intermediates_backwards(const Schedule& s) {
   std::vector<std::string> out;
   const std::vector<NestInfo> nests = s.nests();
   for (auto n = nests.rbegin(); n != nests.rend(); ++n)
-    if (!n->writes_output && std::find(out.begin(), out.end(), n->buffer) == out.end()) out.push_back(n->buffer);
+    if (!n->writes_output && std::find(out.begin(), out.end(), n->buffer) == out.end())
+      out.push_back(n->buffer);
   return out;
 }
 

@@ -10,7 +10,8 @@ namespace {
 /// The loop that is innermost in memory for some read although another one is for the write.
 LoopId find_crossing_loop(const NestInfo& n) {
   for (const ReadInfo& r : n.reads)
-    if (!r.dims.empty() && !r.dims.back().empty() && !n.loops.empty() && r.dims.back() != n.loops.back().name &&
+    if (!r.dims.empty() && !r.dims.back().empty() && !n.loops.empty() &&
+        r.dims.back() != n.loops.back().name &&
         std::find(r.dims.begin(), r.dims.end(), n.loops.back().name) != r.dims.end())
       return {r.dims.back()};
   return {};
@@ -21,7 +22,8 @@ LoopId find_crossing_loop(const NestInfo& n) {
 bool is_transpose(const Schedule& s) {
   if (!is_elementwise(s)) return false;
   const std::vector<NestInfo> nests = s.nests();
-  return std::any_of(nests.begin(), nests.end(), [](const NestInfo& n) { return !find_crossing_loop(n).name.empty(); });
+  return std::any_of(nests.begin(), nests.end(),
+                     [](const NestInfo& n) { return !find_crossing_loop(n).name.empty(); });
 }
 
 void schedule_transpose(Schedule& s, Space& k) {

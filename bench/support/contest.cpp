@@ -62,7 +62,8 @@ Plan tune_and_look_up(const std::string& graph_text, const Options& options) {
   tuning.command_line = "bench";
   const auto report = tune(*graph, tuning);
   if (!report.ok()) stop(report.error());
-  const auto runtime = Runtime::open({.databases = {options.database}, .on_miss = OnMiss::fallback, .workers = 0});
+  const auto runtime =
+      Runtime::open({.databases = {options.database}, .on_miss = OnMiss::fallback, .workers = 0});
   if (!runtime.ok()) stop(runtime.error());
   auto plan = runtime->plan(graph->name());
   if (!plan.ok()) stop(plan.error());
@@ -72,16 +73,18 @@ Plan tune_and_look_up(const std::string& graph_text, const Options& options) {
 Contest::Contest(std::string benchmark, Options options)
     : benchmark_(std::move(benchmark)), options_(std::move(options)) {}
 
-void Contest::add(const std::string& name, const std::function<void()>& ours, const std::vector<Contender>& contenders,
-                  double error, double target) {
+void Contest::add(const std::string& name, const std::function<void()>& ours,
+                  const std::vector<Contender>& contenders, double error, double target) {
   std::vector<std::function<void()>> all = {ours};
   for (const Contender& c : contenders) all.push_back(c.run);
-  const std::vector<Timing> times = time_interleaved(all, {.min_sample_s = 5e-3, .rounds = 25, .budget_s = 20, .seed = 1});
+  const std::vector<Timing> times =
+      time_interleaved(all, {.min_sample_s = 5e-3, .rounds = 25, .budget_s = 20, .seed = 1});
   for (std::size_t c = 0; c < contenders.size(); ++c) {
     rows_.push_back({name, contenders[c].name, times[0], times[c + 1], error, target});
     const Row& r = rows_.back();
-    fmt::print("{:<40} {:<24} ours {:>10.1f} us  theirs {:>10.1f} us  ratio {:.2f}  error {:.2g}\n", r.name, r.contender,
-               r.ours.median_ns / 1e3, r.theirs.median_ns / 1e3, r.theirs.median_ns / r.ours.median_ns, r.error);
+    fmt::print("{:<40} {:<24} ours {:>10.1f} us  theirs {:>10.1f} us  ratio {:.2f}  error {:.2g}\n", r.name,
+               r.contender, r.ours.median_ns / 1e3, r.theirs.median_ns / 1e3,
+               r.theirs.median_ns / r.ours.median_ns, r.error);
   }
 }
 
@@ -94,19 +97,31 @@ void Contest::finish() const {
   std::filesystem::create_directories(folder);
   nlohmann::json all = nlohmann::json::array();
   std::string table = fmt::format(
-      "# {}\n\n{} ({}), {} workers, {}, commit {}\n\nratio = contender / ours (above 1: ours is faster); spread = (p90 - p10) / median.\n\n"
-      "| case | contender | ours us | spread | contender us | spread | ratio | target | error |\n|---|---|---|---|---|---|---|---|---|\n",
+      "# {}\n\n{} ({}), {} workers, {}, commit {}\n\nratio = contender / ours (above 1: ours is faster); "
+      "spread = (p90 - p10) / median.\n\n"
+      "| case | contender | ours us | spread | contender us | spread | ratio | target | error "
+      "|\n|---|---|---|---|---|---|---|---|---|\n",
       benchmark_, cpu, target.arch, target.workers, today(), commit);
   for (const Row& r : rows_) {
     const double ratio = r.theirs.median_ns / r.ours.median_ns;
-    all.push_back({{"case", r.name}, {"contender", r.contender}, {"ours_us", r.ours.median_ns / 1e3},
-                   {"contender_us", r.theirs.median_ns / 1e3}, {"ratio", ratio}, {"target", r.target},
-                   {"spread", r.ours.spread()}, {"contender_spread", r.theirs.spread()}, {"error", r.error},
-                   {"device", cpu}, {"target_text", target.text()}, {"workers", target.workers}, {"commit", commit},
+    all.push_back({{"case", r.name},
+                   {"contender", r.contender},
+                   {"ours_us", r.ours.median_ns / 1e3},
+                   {"contender_us", r.theirs.median_ns / 1e3},
+                   {"ratio", ratio},
+                   {"target", r.target},
+                   {"spread", r.ours.spread()},
+                   {"contender_spread", r.theirs.spread()},
+                   {"error", r.error},
+                   {"device", cpu},
+                   {"target_text", target.text()},
+                   {"workers", target.workers},
+                   {"commit", commit},
                    {"date", today()}});
-    table += fmt::format("| {} | {} | {:.1f} | {:.0f}% | {:.1f} | {:.0f}% | {:.2f} | {} | {:.2g} |\n", r.name, r.contender,
-                         r.ours.median_ns / 1e3, 100 * r.ours.spread(), r.theirs.median_ns / 1e3, 100 * r.theirs.spread(),
-                         ratio, r.target > 0 ? fmt::format("{:.2f}", r.target) : "-", r.error);
+    table += fmt::format("| {} | {} | {:.1f} | {:.0f}% | {:.1f} | {:.0f}% | {:.2f} | {} | {:.2g} |\n", r.name,
+                         r.contender, r.ours.median_ns / 1e3, 100 * r.ours.spread(), r.theirs.median_ns / 1e3,
+                         100 * r.theirs.spread(), ratio, r.target > 0 ? fmt::format("{:.2f}", r.target) : "-",
+                         r.error);
   }
   std::ofstream(folder / (benchmark_ + ".json")) << all.dump(1) << "\n";
   std::ofstream(folder / (benchmark_ + ".md")) << table;

@@ -32,8 +32,8 @@ class Contest {
   Contest(std::string benchmark, Options options);
   /// Times all in one interleaved run. `error` is ours against float64, relative; `target` is the ratio
   /// contender / ours that is asked for.
-  void add(const std::string& name, const std::function<void()>& ours, const std::vector<Contender>& contenders,
-           double error, double target);
+  void add(const std::string& name, const std::function<void()>& ours,
+           const std::vector<Contender>& contenders, double error, double target);
   /// Prints the table and writes <out>/<machine>/<benchmark>.{json,md}.
   void finish() const;
 

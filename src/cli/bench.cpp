@@ -31,7 +31,8 @@ Result<Exit> run_bench(const BenchArguments& a, const Context& context) {
 
 void add_bench(CLI::App& app, Context& context) {
   auto a = std::make_shared<BenchArguments>();
-  CLI::App* bench = app.add_subcommand("bench", "time default against tuned schedules, interleaved, with the error");
+  CLI::App* bench =
+      app.add_subcommand("bench", "time default against tuned schedules, interleaved, with the error");
   bench->add_option("files", a->files, "graph files (.lw)")->required()->check(CLI::ExistingFile);
   bench->add_option("--db", a->databases, "databases, most important first")->capture_default_str();
   bench->add_option("--symbol", a->symbols, "a symbol's value: tokens=17 (default: a few typical shapes)");

@@ -19,22 +19,17 @@ extern "C" void note_interrupt(int) {
 Exit exit_code(const Error& error) {
   switch (error.code) {
     case ErrorCode::no_variant:
-    case ErrorCode::no_template:
-      return kNoVariant;
+    case ErrorCode::no_template: return kNoVariant;
     case ErrorCode::db_read_only:
     case ErrorCode::db_corrupt:
     case ErrorCode::db_newer:
     case ErrorCode::db_foreign:
     case ErrorCode::db_full:
-    case ErrorCode::db_other:
-      return kDatabase;
+    case ErrorCode::db_other: return kDatabase;
     case ErrorCode::db_locked:
-    case ErrorCode::busy:
-      return kBusy;
-    case ErrorCode::cancelled:
-      return kPartial;
-    default:
-      break;
+    case ErrorCode::busy: return kBusy;
+    case ErrorCode::cancelled: return kPartial;
+    default: break;
   }
   const int number = static_cast<int>(error.code);
   const bool is_input = (number >= 100 && number < 300) || error.code == ErrorCode::wrong_arguments ||
@@ -56,7 +51,7 @@ void set_body(CLI::App* command, Context& context, std::function<Result<Exit>()>
 }
 
 const std::atomic<bool>& watch_interrupts() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = note_interrupt;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
@@ -70,7 +65,8 @@ Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std
   for (const std::string& text : texts) {
     const std::size_t equals = text.find('=');
     char* end = nullptr;
-    const std::int64_t value = equals == std::string::npos ? 0 : std::strtoll(text.c_str() + equals + 1, &end, 10);
+    const std::int64_t value =
+        equals == std::string::npos ? 0 : std::strtoll(text.c_str() + equals + 1, &end, 10);
     if (equals == std::string::npos || end == text.c_str() + equals + 1 || *end != '\0')
       return Error{ErrorCode::syntax, "a symbol's value", "`" + text + "`", "--symbol", "--symbol tokens=17"};
     given[text.substr(0, equals)] = value;
@@ -88,8 +84,8 @@ Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std
     if (it != given.end()) given.erase(it);
   }
   if (!given.empty())
-    return Error{ErrorCode::unknown_name, "a symbol of the graph", "`" + given.begin()->first + "`", "--symbol",
-                 known.empty() ? "the graph has no symbols" : known};
+    return Error{ErrorCode::unknown_name, "a symbol of the graph", "`" + given.begin()->first + "`",
+                 "--symbol", known.empty() ? "the graph has no symbols" : known};
   return bindings;
 }
 
@@ -99,7 +95,8 @@ Result<double> parse_duration_s(const std::string& text) {
   const std::string unit = end;
   const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
   if (end == text.c_str() || scale == 0 || !(number > 0))
-    return Error{ErrorCode::syntax, "a duration", "`" + text + "`", "", "a positive number with s, m or h: 90s, 30m, 2h"};
+    return Error{ErrorCode::syntax, "a duration", "`" + text + "`", "",
+                 "a positive number with s, m or h: 90s, 30m, 2h"};
   return number * scale;
 }
 

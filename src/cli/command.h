@@ -15,12 +15,12 @@ namespace loopwright::cli {
 /// Exit codes; `loopwright --help` lists them.
 enum Exit : int {
   kOk = 0,
-  kUsage = 1,       ///< wrong arguments or malformed input
-  kPartial = 2,     ///< budget spent or interrupted: what there is was committed, `resume` goes on
-  kNoVariant = 3,   ///< some workload has no valid candidate
-  kDatabase = 4,    ///< a database is damaged, foreign, newer or cannot be written
-  kBusy = 5,        ///< another run has the database, or the device is lost
-  kFailed = 6,      ///< anything else, a wrong result included
+  kUsage = 1,      ///< wrong arguments or malformed input
+  kPartial = 2,    ///< budget spent or interrupted: what there is was committed, `resume` goes on
+  kNoVariant = 3,  ///< some workload has no valid candidate
+  kDatabase = 4,   ///< a database is damaged, foreign, newer or cannot be written
+  kBusy = 5,       ///< another run has the database, or the device is lost
+  kFailed = 6,     ///< anything else, a wrong result included
 };
 /// The exit code that fits an error.
 Exit exit_code(const Error& error);
@@ -28,9 +28,9 @@ Exit exit_code(const Error& error);
 /// Options before the subcommand, and what the subcommand leaves behind.
 struct Context {
   bool json = false;
-  bool plain = false;          ///< no live view even on a terminal
-  std::string command_line;    ///< recorded with tuning runs
-  int exit = kOk;              ///< set by the subcommand that ran
+  bool plain = false;        ///< no live view even on a terminal
+  std::string command_line;  ///< recorded with tuning runs
+  int exit = kOk;            ///< set by the subcommand that ran
 };
 
 /// Runs `body` when the subcommand is chosen; its error is printed and becomes the exit code.
@@ -46,13 +46,13 @@ Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std
 /// `90`, `90s`, `30m`, `2h` in seconds.
 Result<double> parse_duration_s(const std::string& text);
 
-void add_tune(CLI::App& app, Context& context);        // tune, resume
+void add_tune(CLI::App& app, Context& context);  // tune, resume
 void add_run(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
 void add_show(CLI::App& app, Context& context);
-void add_lookup(CLI::App& app, Context& context);      // lookup, explain
+void add_lookup(CLI::App& app, Context& context);  // lookup, explain
 void add_devices(CLI::App& app, Context& context);
-void add_db(CLI::App& app, Context& context);          // db info|list|merge|diff|import|export|doctor|prune
+void add_db(CLI::App& app, Context& context);  // db info|list|merge|diff|import|export|doctor|prune
 void add_quickstart(CLI::App& app, Context& context);
 
 }  // namespace loopwright::cli

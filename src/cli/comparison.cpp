@@ -22,9 +22,12 @@ std::vector<Bindings> typical_shapes(const Graph& graph) {
   return shapes;
 }
 
-Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph, const std::vector<std::string>& databases,
-                                                             const std::vector<Bindings>& shapes, std::uint64_t seed) {
-  LW_TRY(const Plan plain, make_plan(graph, {.target = host_target(), .databases = {}, .on_miss = OnMiss::jit}));
+Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph,
+                                                             const std::vector<std::string>& databases,
+                                                             const std::vector<Bindings>& shapes,
+                                                             std::uint64_t seed) {
+  LW_TRY(const Plan plain,
+         make_plan(graph, {.target = host_target(), .databases = {}, .on_miss = OnMiss::jit}));
   LW_TRY(const Runtime runtime, Runtime::open({.databases = databases, .on_miss = OnMiss::fallback}));
   for (const std::string& note : runtime.notes()) fmt::print(stderr, "{}\n", note);
   LW_TRY(const Plan tuned, runtime.plan(graph.name()));
@@ -37,7 +40,8 @@ Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph,
     LW_TRY(const auto outputs, b.compare());
     LW_TRY(const auto choices, tuned.choose(b.symbols()));
     ComparisonRow row{.graph = graph.name(), .passed = true};
-    for (const auto& [symbol, value] : shape) row.shape += fmt::format("{}{}={}", row.shape.empty() ? "" : " ", symbol, value);
+    for (const auto& [symbol, value] : shape)
+      row.shape += fmt::format("{}{}={}", row.shape.empty() ? "" : " ", symbol, value);
     if (row.shape.empty()) row.shape = "-";
     for (const Rehearsal::Output& o : outputs) {
       row.error = std::max(row.error, o.max_rel);
@@ -58,7 +62,8 @@ Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph,
 }
 
 Exit print_comparison(const std::vector<ComparisonRow>& rows, bool json) {
-  Table table({"graph", "shape", "default", "spread", "tuned", "spread", "ratio", "error", "verdict", "match"});
+  Table table(
+      {"graph", "shape", "default", "spread", "tuned", "spread", "ratio", "error", "verdict", "match"});
   nlohmann::json all = nlohmann::json::array();
   bool passed = true;
   double log_ratio = 0;
@@ -66,19 +71,28 @@ Exit print_comparison(const std::vector<ComparisonRow>& rows, bool json) {
     passed &= r.passed;
     const double ratio = r.default_schedule.median_ns / r.tuned.median_ns;
     log_ratio += std::log(ratio);
-    table.add({r.graph, r.shape, format_time(r.default_schedule.median_ns), fmt::format("{:.0f}%", 100 * r.default_schedule.spread()),
-               format_time(r.tuned.median_ns), fmt::format("{:.0f}%", 100 * r.tuned.spread()), fmt::format("{:.2f}x", ratio),
+    table.add({r.graph, r.shape, format_time(r.default_schedule.median_ns),
+               fmt::format("{:.0f}%", 100 * r.default_schedule.spread()), format_time(r.tuned.median_ns),
+               fmt::format("{:.0f}%", 100 * r.tuned.spread()), fmt::format("{:.2f}x", ratio),
                fmt::format("{:.2g}", r.error), r.passed ? "ok" : "WRONG", r.match});
-    all.push_back({{"graph", r.graph}, {"shape", r.shape}, {"default_ns", r.default_schedule.median_ns},
-                   {"default_spread", r.default_schedule.spread()}, {"tuned_ns", r.tuned.median_ns},
-                   {"tuned_spread", r.tuned.spread()}, {"ratio", ratio}, {"error", r.error}, {"passed", r.passed},
+    all.push_back({{"graph", r.graph},
+                   {"shape", r.shape},
+                   {"default_ns", r.default_schedule.median_ns},
+                   {"default_spread", r.default_schedule.spread()},
+                   {"tuned_ns", r.tuned.median_ns},
+                   {"tuned_spread", r.tuned.spread()},
+                   {"ratio", ratio},
+                   {"error", r.error},
+                   {"passed", r.passed},
                    {"match", r.match}});
   }
   if (json) {
     print_json(all);
   } else {
     fmt::print("{}", table.text());
-    if (rows.size() > 1) fmt::print("geometric mean of the ratios: {:.2f}x\n", std::exp(log_ratio / static_cast<double>(rows.size())));
+    if (rows.size() > 1)
+      fmt::print("geometric mean of the ratios: {:.2f}x\n",
+                 std::exp(log_ratio / static_cast<double>(rows.size())));
   }
   return passed ? kOk : kFailed;
 }

@@ -13,13 +13,15 @@ namespace loopwright::cli {
 struct ComparisonRow {
   std::string graph, shape;
   Timing default_schedule, tuned;
-  double error = 0;       ///< largest relative error of the tuned run against float64
+  double error = 0;  ///< largest relative error of the tuned run against float64
   bool passed = false;
-  std::string match;      ///< the worst among the kernels
+  std::string match;  ///< the worst among the kernels
 };
 /// One row for each binding. The tuned side is looked up by the graph's name, as a program without the compiler would.
-Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph, const std::vector<std::string>& databases,
-                                                             const std::vector<Bindings>& shapes, std::uint64_t seed);
+Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph,
+                                                             const std::vector<std::string>& databases,
+                                                             const std::vector<Bindings>& shapes,
+                                                             std::uint64_t seed);
 /// kFailed when a result is wrong, else kOk.
 Exit print_comparison(const std::vector<ComparisonRow>& rows, bool json);
 /// Shapes to look at when nobody says: lowest, a modest and a larger size of every symbol.

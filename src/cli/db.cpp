@@ -22,31 +22,42 @@ Result<Exit> run_info(const std::string& path, const Context& context) {
   if (context.json) {
     nlohmann::json trials = nlohmann::json::object();
     for (int i = 0; i < kOutcomeCount; ++i) trials[std::string(name(static_cast<Outcome>(i)))] = outcomes[i];
-    print_json({{"path", info.path}, {"uuid", info.uuid}, {"created_by", info.created_by}, {"schema", info.schema_version},
-                {"generation", info.generation}, {"bytes", info.file_bytes}, {"journal", info.journal_mode},
-                {"file_system", info.file_system}, {"access", info.access}, {"rows", info.row_counts}, {"trials", trials}});
+    print_json({{"path", info.path},
+                {"uuid", info.uuid},
+                {"created_by", info.created_by},
+                {"schema", info.schema_version},
+                {"generation", info.generation},
+                {"bytes", info.file_bytes},
+                {"journal", info.journal_mode},
+                {"file_system", info.file_system},
+                {"access", info.access},
+                {"rows", info.row_counts},
+                {"trials", trials}});
     return kOk;
   }
-  fmt::print("{}\n  uuid {}\n  made {} by {}\n  schema {}, generation {}, {}, journal {} on {}, opened {}\n", info.path,
-             info.uuid, format_date(info.created_ns), info.created_by, info.schema_version, info.generation,
-             format_bytes(info.file_bytes), info.journal_mode, info.file_system, info.access);
+  fmt::print("{}\n  uuid {}\n  made {} by {}\n  schema {}, generation {}, {}, journal {} on {}, opened {}\n",
+             info.path, info.uuid, format_date(info.created_ns), info.created_by, info.schema_version,
+             info.generation, format_bytes(info.file_bytes), info.journal_mode, info.file_system,
+             info.access);
   Table table({"table", "rows"});
   for (const auto& [name, rows] : info.row_counts) table.add({name, std::to_string(rows)});
   fmt::print("{}", table.text());
   Table trials({"trials", "count"});
   for (int i = 0; i < kOutcomeCount; ++i)
-    if (outcomes[i] > 0) trials.add({std::string(name(static_cast<Outcome>(i))), std::to_string(outcomes[i])});
+    if (outcomes[i] > 0)
+      trials.add({std::string(name(static_cast<Outcome>(i))), std::to_string(outcomes[i])});
   fmt::print("{}", trials.text());
   return kOk;
 }
 
 Table list_best(const std::vector<db::BestEntry>& rows) {
-  Table table({"workload", "family", "range", "device", "median", "default", "ratio", "loss worst", "state", "variant"});
+  Table table({"workload", "family", "range", "device", "median", "default", "ratio", "loss worst", "state",
+               "variant"});
   for (const db::BestEntry& e : rows)
     table.add({shorten_digest(e.candidate.workload), e.family, e.range.guard.text(), e.device_model,
-               format_time(e.best.median_ns), format_time(e.best.default_median_ns), fmt::format("{:.2f}x", e.best.speedup),
-               fmt::format("{:.1f}%", 100 * e.best.worst_loss), std::string(name(e.best.state)),
-               e.candidate.template_name + " " + e.candidate.picks});
+               format_time(e.best.median_ns), format_time(e.best.default_median_ns),
+               fmt::format("{:.2f}x", e.best.speedup), fmt::format("{:.1f}%", 100 * e.best.worst_loss),
+               std::string(name(e.best.state)), e.candidate.template_name + " " + e.candidate.picks});
   return table;
 }
 
@@ -71,8 +82,8 @@ Result<Table> make_list(const db::Query& query, const std::string& what) {
     Table table({"run", "state", "started", "ended", "budget", "command"});
     LW_TRY(const auto rows, query.list_runs());
     for (const auto& r : rows)
-      table.add({r.digest.substr(0, 12), std::string(name(r.state)), format_date(r.started_ns), format_date(r.ended_ns),
-                 fmt::format("{} s", r.budget_s), r.command});
+      table.add({r.digest.substr(0, 12), std::string(name(r.state)), format_date(r.started_ns),
+                 format_date(r.ended_ns), fmt::format("{} s", r.budget_s), r.command});
     return table;
   }
   if (what == "devices") {
@@ -87,7 +98,8 @@ Result<Table> make_list(const db::Query& query, const std::string& what) {
     LW_TRY(const auto rows, query.list_wanted());
     for (const auto& r : rows) {
       std::string shape;
-      for (const auto& [symbol, value] : r.values) shape += fmt::format("{}{}={}", shape.empty() ? "" : " ", symbol, value);
+      for (const auto& [symbol, value] : r.values)
+        shape += fmt::format("{}{}={}", shape.empty() ? "" : " ", symbol, value);
       table.add({shorten_digest(r.workload), shape, std::to_string(r.count), format_date(r.last_seen_ns)});
     }
     return table;
@@ -95,8 +107,9 @@ Result<Table> make_list(const db::Query& query, const std::string& what) {
   Table table({"candidate", "outcome", "median", "p10", "p90", "n", "when", "error"});
   LW_TRY(const auto rows, query.list_trials({}));
   for (const auto& r : rows)
-    table.add({shorten_digest(r.candidate), std::string(name(r.outcome)), format_time(r.median_ns), format_time(r.p10_ns),
-               format_time(r.p90_ns), std::to_string(r.n), format_date(r.created_ns), r.error.substr(0, r.error.find('\n'))});
+    table.add({shorten_digest(r.candidate), std::string(name(r.outcome)), format_time(r.median_ns),
+               format_time(r.p10_ns), format_time(r.p90_ns), std::to_string(r.n), format_date(r.created_ns),
+               r.error.substr(0, r.error.find('\n'))});
   return table;
 }
 
@@ -111,7 +124,11 @@ Result<Exit> run_list(const std::string& path, const std::string& what, const Co
 nlohmann::json to_json(const db::MergeReport& report) {
   nlohmann::json tables = nlohmann::json::object();
   for (const auto& [name, c] : report.tables)
-    tables[name] = {{"inserted", c.inserted}, {"replaced", c.replaced}, {"kept", c.kept}, {"same", c.same}, {"ignored", c.ignored}};
+    tables[name] = {{"inserted", c.inserted},
+                    {"replaced", c.replaced},
+                    {"kept", c.kept},
+                    {"same", c.same},
+                    {"ignored", c.ignored}};
   return {{"tables", tables}, {"conflicts", report.conflicts}, {"unverified", report.unverified}};
 }
 
@@ -126,10 +143,12 @@ Result<Exit> run_diff(const std::string& first, const std::string& second, const
   if (context.json) {
     nlohmann::json rows = nlohmann::json::array();
     for (const auto& e : entries)
-      rows.push_back({{"side", std::string(1, e.side)}, {"table", e.table}, {"key", e.key}, {"detail", e.detail}});
+      rows.push_back(
+          {{"side", std::string(1, e.side)}, {"table", e.table}, {"key", e.key}, {"detail", e.detail}});
     print_json(rows);
   } else {
-    for (const auto& e : entries) fmt::print("{} {} {}{}{}\n", e.side, e.table, e.key, e.detail.empty() ? "" : ": ", e.detail);
+    for (const auto& e : entries)
+      fmt::print("{} {} {}{}{}\n", e.side, e.table, e.key, e.detail.empty() ? "" : ": ", e.detail);
     if (entries.empty()) fmt::print("no difference in what is served\n");
   }
   return kOk;
@@ -159,7 +178,8 @@ void add_readers(CLI::App& db, Context& context) {
   CLI::App* list = db.add_subcommand("list", "rows of a database as a table");
   list->add_option("file", *list_path, "the database")->capture_default_str();
   list->add_option("what", *what, "which rows")
-      ->check(CLI::IsMember({"best", "workloads", "plans", "runs", "devices", "wanted", "trials"}))->capture_default_str();
+      ->check(CLI::IsMember({"best", "workloads", "plans", "runs", "devices", "wanted", "trials"}))
+      ->capture_default_str();
   set_body(list, context, [list_path, what, &context] { return run_list(*list_path, *what, context); });
 
   auto first = std::make_shared<std::string>(), second = std::make_shared<std::string>();
@@ -169,7 +189,8 @@ void add_readers(CLI::App& db, Context& context) {
   set_body(diff, context, [first, second, &context] { return run_diff(*first, *second, context); });
 
   auto doctor_path = std::make_shared<std::string>("loopwright.db");
-  CLI::App* doctor = db.add_subcommand("doctor", "check a database: integrity, digests, orphans, file system, permissions");
+  CLI::App* doctor =
+      db.add_subcommand("doctor", "check a database: integrity, digests, orphans, file system, permissions");
   doctor->add_option("file", *doctor_path, "the database")->capture_default_str();
   set_body(doctor, context, [doctor_path, &context] { return run_doctor(*doctor_path, context); });
 }
@@ -183,9 +204,11 @@ struct ExchangeArguments {
 
 void add_merge_options(CLI::App* command, const std::shared_ptr<ExchangeArguments>& a) {
   command->add_option("--policy", a->policy, "which of two rows for the same range and device stays")
-      ->check(CLI::IsMember({"newest", "fastest", "most-rigorous", "fail"}))->capture_default_str();
+      ->check(CLI::IsMember({"newest", "fastest", "most-rigorous", "fail"}))
+      ->capture_default_str();
   command->add_flag("--dry-run", a->merge.dry_run, "count, but write nothing");
-  command->add_flag("--with-artifacts", a->merge.with_artifacts, "take machine code too; it is never loaded unasked");
+  command->add_flag("--with-artifacts", a->merge.with_artifacts,
+                    "take machine code too; it is never loaded unasked");
   command->add_option("--reason", a->merge.reason, "kept with every row that comes in");
 }
 
@@ -219,12 +242,14 @@ void add_exchange(CLI::App& db, Context& context) {
     std::ifstream file;
     if (i->other != "-") file.open(i->other);
     if (!file) return Error{ErrorCode::io, "a file to import", "cannot read " + i->other, "", ""};
-    LW_TRY(const db::MergeReport report, db::import_lines(i->path, i->other == "-" ? std::cin : file, options));
+    LW_TRY(const db::MergeReport report,
+           db::import_lines(i->path, i->other == "-" ? std::cin : file, options));
     return print_merge(report, context);
   });
 
   auto e = std::make_shared<ExchangeArguments>();
-  CLI::App* out = db.add_subcommand("export", "print a database as JSON lines, the same bytes for the same content");
+  CLI::App* out =
+      db.add_subcommand("export", "print a database as JSON lines, the same bytes for the same content");
   out->add_option("file", e->path, "the database")->default_val("loopwright.db");
   out->add_flag("--with-trials", e->exporting.with_trials, "every trial, not only what is served");
   out->add_flag("--with-artifacts", e->exporting.with_artifacts, "machine code in base64");
@@ -243,8 +268,10 @@ struct PruneArguments {
 Result<Exit> run_prune(PruneArguments a, const Context& context) {
   if (!a.older_than.empty()) {
     const bool in_days = a.older_than.back() == 'd';
-    LW_TRY(const double number, parse_duration_s(in_days ? a.older_than.substr(0, a.older_than.size() - 1) : a.older_than));
-    a.options.older_than_ns = db::read_clock_ns() - static_cast<std::int64_t>(number * (in_days ? 86400 : 1) * 1e9);
+    LW_TRY(const double number,
+           parse_duration_s(in_days ? a.older_than.substr(0, a.older_than.size() - 1) : a.older_than));
+    a.options.older_than_ns =
+        db::read_clock_ns() - static_cast<std::int64_t>(number * (in_days ? 86400 : 1) * 1e9);
   }
   for (const std::string& state : a.states) {
     const auto parsed = db::parse_best_state(state);
@@ -253,12 +280,16 @@ Result<Exit> run_prune(PruneArguments a, const Context& context) {
   }
   LW_TRY(const db::PruneReport r, db::prune_file(a.path, a.options));
   if (context.json) {
-    print_json({{"best", r.best}, {"trials", r.trials}, {"verifications", r.verifications}, {"candidates", r.candidates},
-                {"artifacts", r.artifacts}, {"bytes_freed", r.bytes_freed}});
+    print_json({{"best", r.best},
+                {"trials", r.trials},
+                {"verifications", r.verifications},
+                {"candidates", r.candidates},
+                {"artifacts", r.artifacts},
+                {"bytes_freed", r.bytes_freed}});
   } else {
     fmt::print("{}{} best rows, {} candidates, {} trials, {} verifications, {} artifacts; {}\n",
-               a.options.dry_run ? "would remove " : "removed ", r.best, r.candidates, r.trials, r.verifications, r.artifacts,
-               format_bytes(r.bytes_freed));
+               a.options.dry_run ? "would remove " : "removed ", r.best, r.candidates, r.trials,
+               r.verifications, r.artifacts, format_bytes(r.bytes_freed));
   }
   return kOk;
 }
@@ -269,9 +300,11 @@ void add_prune(CLI::App& db, Context& context) {
   prune->add_option("file", a->path, "the database")->capture_default_str();
   prune->add_option("--older-than", a->older_than, "only rows older than this: 30d, 12h");
   prune->add_option("--device", a->options.device, "only rows of this device (digest)");
-  prune->add_option("--state", a->states, "best rows in this state")->check(CLI::IsMember({"stale", "demoted", "blocked"}));
+  prune->add_option("--state", a->states, "best rows in this state")
+      ->check(CLI::IsMember({"stale", "demoted", "blocked"}));
   prune->add_flag("--trials", a->options.trials, "trials that no served variant needs");
-  prune->add_flag("--artifacts", a->options.artifacts, "binaries of candidates that are neither best nor default");
+  prune->add_flag("--artifacts", a->options.artifacts,
+                  "binaries of candidates that are neither best nor default");
   prune->add_flag("--dry-run", a->options.dry_run, "count, but remove nothing");
   set_body(prune, context, [a, &context] { return run_prune(*a, context); });
 }

@@ -49,16 +49,23 @@ Result<Exit> run_lookup(const LookupArguments& arguments, const Context& context
   if (context.json) {
     nlohmann::json rows = nlohmann::json::array();
     for (const Plan::Choice& c : choices)
-      rows.push_back({{"kernel", c.kernel}, {"family", c.family}, {"workload", c.workload}, {"match", std::string(name(c.match))},
-                      {"variant", c.label}, {"guard", c.guard}, {"loss_mean", c.loss_mean}, {"loss_worst", c.loss_worst},
+      rows.push_back({{"kernel", c.kernel},
+                      {"family", c.family},
+                      {"workload", c.workload},
+                      {"match", std::string(name(c.match))},
+                      {"variant", c.label},
+                      {"guard", c.guard},
+                      {"loss_mean", c.loss_mean},
+                      {"loss_worst", c.loss_worst},
                       {"tuned", c.is_tuned}});
     print_json(rows);
     return kOk;
   }
   Table table({"kernel", "family", "workload", "match", "serves", "loss mean", "worst", "variant"});
   for (const Plan::Choice& c : choices)
-    table.add({std::to_string(c.kernel), c.family, shorten_digest(c.workload), std::string(name(c.match)), c.guard,
-               fmt::format("{:.1f}%", 100 * c.loss_mean), fmt::format("{:.1f}%", 100 * c.loss_worst), c.label});
+    table.add({std::to_string(c.kernel), c.family, shorten_digest(c.workload), std::string(name(c.match)),
+               c.guard, fmt::format("{:.1f}%", 100 * c.loss_mean), fmt::format("{:.1f}%", 100 * c.loss_worst),
+               c.label});
   fmt::print("{}", table.text());
   return kOk;
 }
@@ -74,11 +81,14 @@ Result<Exit> run_explain(const LookupArguments& arguments, const Context& contex
 }  // namespace
 
 void add_lookup(CLI::App& app, Context& context) {
-  const auto add = [&](const char* name, const char* help, Result<Exit> (*run)(const LookupArguments&, const Context&)) {
+  const auto add = [&](const char* name, const char* help,
+                       Result<Exit> (*run)(const LookupArguments&, const Context&)) {
     auto arguments = std::make_shared<LookupArguments>();
     CLI::App* command = app.add_subcommand(name, help);
-    command->add_option("graph", arguments->graph, "graph file, or the name or digest of a stored plan")->required();
-    command->add_option("--db", arguments->databases, "databases, most important first")->capture_default_str();
+    command->add_option("graph", arguments->graph, "graph file, or the name or digest of a stored plan")
+        ->required();
+    command->add_option("--db", arguments->databases, "databases, most important first")
+        ->capture_default_str();
     command->add_option("--symbol", arguments->symbols, "a symbol's value: tokens=17 (default: the largest)");
     set_body(command, context, [arguments, run, &context] { return run(*arguments, context); });
   };

@@ -18,7 +18,9 @@ int run(int argc, char** argv) {
   using namespace loopwright::cli;
   Context context;
   context.command_line = join_arguments(argc, argv);
-  CLI::App app{"Loopwright: tunes kernels for tensor graphs, keeps the best in a database, looks them up and runs them."};
+  CLI::App app{
+      "Loopwright: tunes kernels for tensor graphs, keeps the best in a database, looks them up and runs "
+      "them."};
   app.footer(
       "Exit codes: 0 ok, 1 wrong arguments or input, 2 stopped before it was complete (resume goes on),\n"
       "3 no valid candidate, 4 damaged or unusable database, 5 busy, 6 failed.");

@@ -12,7 +12,8 @@ namespace loopwright::cli {
 namespace {
 
 bool reads_as_number(const std::string& cell) {
-  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-' || cell[0] == '+');
+  return !cell.empty() &&
+         (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-' || cell[0] == '+');
 }
 
 }  // namespace
@@ -37,7 +38,8 @@ std::string Table::text() const {
     std::string line;
     for (std::size_t c = 0; c < columns; ++c) {
       const std::string gap = c + 1 < columns ? "  " : "";
-      line += right[c] ? fmt::format("{:>{}}{}", row[c], width[c], gap) : fmt::format("{:<{}}{}", row[c], width[c], gap);
+      line += right[c] ? fmt::format("{:>{}}{}", row[c], width[c], gap)
+                       : fmt::format("{:<{}}{}", row[c], width[c], gap);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";

@@ -30,23 +30,26 @@ std::string outcome_list(const TuneProgress& p) {
 }
 
 std::string best_text(const TuneProgress& p) {
-  if (p.best_ns <= 0) return p.default_ns > 0 ? "default " + format_time(p.default_ns) : "measuring the default";
+  if (p.best_ns <= 0)
+    return p.default_ns > 0 ? "default " + format_time(p.default_ns) : "measuring the default";
   const double ratio = p.default_ns > 0 ? p.default_ns / p.best_ns : 1;
-  return fmt::format("{} ({:.2f}x of the default's {})  {}", format_time(p.best_ns), ratio, format_time(p.default_ns),
-                     p.best_label);
+  return fmt::format("{} ({:.2f}x of the default's {})  {}", format_time(p.best_ns), ratio,
+                     format_time(p.default_ns), p.best_label);
 }
 
 std::string clock_text(double seconds) {
   const auto s = static_cast<std::int64_t>(std::max(0.0, std::round(seconds)));
-  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
+  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+                   : fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
 nlohmann::json to_json(const TuneProgress& p) {
   nlohmann::json outcomes = nlohmann::json::object();
   for (const auto& [outcome, count] : p.outcomes) outcomes[std::string(name(outcome))] = count;
-  return {{"workload", p.workload}, {"index", p.workload_index}, {"count", p.workload_count}, {"phase", p.phase},
-          {"trials", p.trials},     {"outcomes", outcomes},      {"default_ns", p.default_ns}, {"best_ns", p.best_ns},
-          {"best", p.best_label},   {"elapsed_s", p.elapsed_s},  {"left_s", p.left_s}};
+  return {{"workload", p.workload},     {"index", p.workload_index}, {"count", p.workload_count},
+          {"phase", p.phase},           {"trials", p.trials},        {"outcomes", outcomes},
+          {"default_ns", p.default_ns}, {"best_ns", p.best_ns},      {"best", p.best_label},
+          {"elapsed_s", p.elapsed_s},   {"left_s", p.left_s}};
 }
 
 }  // namespace
@@ -73,8 +76,8 @@ void ProgressView::update(const TuneProgress& p) {
       fmt::print(stderr, "{}\n", to_json(p).dump());
     } else {
       fmt::print(stderr, "[{}] {}/{} {} {}: {} trials ({}), best {}, {} left\n", clock_text(p.elapsed_s),
-                 p.workload_index + 1, p.workload_count, p.workload, p.phase, p.trials, outcome_list(p), best_text(p),
-                 clock_text(p.left_s));
+                 p.workload_index + 1, p.workload_count, p.workload, p.phase, p.trials, outcome_list(p),
+                 best_text(p), clock_text(p.left_s));
     }
     last_line_s_ = p.elapsed_s;
   }
@@ -87,8 +90,9 @@ void ProgressView::draw(const TuneProgress& p) {
   const int filled = static_cast<int>(std::lround(share * kBarWidth));
   const std::string lines[] = {
       fmt::format("tuning {} of {}: {}", p.workload_index + 1, p.workload_count, p.workload),
-      fmt::format("  [{}{}] {} gone, {} left   {}", std::string(filled, '#'), std::string(kBarWidth - filled, '.'),
-                  clock_text(p.elapsed_s), clock_text(p.left_s), p.phase),
+      fmt::format("  [{}{}] {} gone, {} left   {}", std::string(filled, '#'),
+                  std::string(kBarWidth - filled, '.'), clock_text(p.elapsed_s), clock_text(p.left_s),
+                  p.phase),
       fmt::format("  best    {}", best_text(p)),
       fmt::format("  trials  {}  ({})", p.trials, outcome_list(p)),
   };

@@ -60,7 +60,8 @@ Status Rehearsal::run(const Plan& plan) {
   std::vector<TensorView> views;
   for (Tensor& t : tensors_) {
     std::uint8_t* data = align(t.data);
-    if (t.spec.role == ArgRole::output) tuner::fill_poison(t.spec.dtype, data, t.span * size_bytes(t.spec.dtype), false);
+    if (t.spec.role == ArgRole::output)
+      tuner::fill_poison(t.spec.dtype, data, t.span * size_bytes(t.spec.dtype), false);
     else std::copy(t.pristine.begin(), t.pristine.end(), data);
     views.push_back({data, t.spec.dtype, t.shape, t.strides});
   }
@@ -89,7 +90,8 @@ Status Rehearsal::compute_reference() {
   std::vector<void*> buffers;
   for (std::size_t i = 0; i < artifact.args.size(); ++i) {
     const ArtifactArg& arg = artifact.args[i];
-    const auto shape = tuner::evaluate_all(arg.shape, symbols), strides = tuner::evaluate_all(arg.strides, symbols);
+    const auto shape = tuner::evaluate_all(arg.shape, symbols),
+               strides = tuner::evaluate_all(arg.strides, symbols);
     const std::int64_t span = tuner::count_span(shape, strides);
     memory[i].resize(static_cast<std::size_t>(span * size_bytes(arg.dtype) + kAlignment));
     buffers.push_back(align(memory[i]));
@@ -99,11 +101,14 @@ Status Rehearsal::compute_reference() {
       tuner::write_element(arg.dtype, buffers[i], e, tuner::read_element(t.spec.dtype, t.pristine.data(), e));
   }
   std::int64_t scratch_bytes = 0;
-  for (const SizeExpr& s : loaded->scratch_bytes()) scratch_bytes = std::max(scratch_bytes, s.evaluate(symbols.data()));
-  scratch_bytes = (scratch_bytes + runtime::kBlockAlignment - 1) / runtime::kBlockAlignment * runtime::kBlockAlignment;
+  for (const SizeExpr& s : loaded->scratch_bytes())
+    scratch_bytes = std::max(scratch_bytes, s.evaluate(symbols.data()));
+  scratch_bytes =
+      (scratch_bytes + runtime::kBlockAlignment - 1) / runtime::kBlockAlignment * runtime::kBlockAlignment;
   std::byte* scratch = device->reserve(scratch_bytes * device->scratch_workers());
   if (scratch_bytes > 0 && scratch == nullptr)
-    return Error{ErrorCode::out_of_memory, "scratch of the reference", std::to_string(scratch_bytes) + " bytes", "", ""};
+    return Error{ErrorCode::out_of_memory, "scratch of the reference",
+                 std::to_string(scratch_bytes) + " bytes", "", ""};
   const ErrorCode code = device->launch(*loaded, {buffers.data(), symbols.data(), scratch, scratch_bytes});
   if (code != ErrorCode::ok) return Error{code, "the float64 reference", "it did not run", "", ""};
   expected_.assign(tensors_.size(), {});
@@ -115,7 +120,8 @@ Status Rehearsal::compute_reference() {
     std::int64_t count = 1;
     for (std::int64_t d : tensors_[i].shape) count *= d;
     for (std::int64_t e = 0; e < count; ++e)
-      expected_[i].push_back(tuner::read_element(arg.dtype, buffers[i], positions.empty() ? e : positions[e]));
+      expected_[i].push_back(
+          tuner::read_element(arg.dtype, buffers[i], positions.empty() ? e : positions[e]));
   }
   return Unit{};
 }
@@ -131,8 +137,8 @@ Result<std::vector<Rehearsal::Output>> Rehearsal::compare() {
         tuner::compare_output(t.spec.dtype, align(t.data), t.positions, expected_[i], tolerance);
     Output o{t.spec.name, d.max_abs, d.max_rel, tolerance.text(), d.passed, ""};
     if (!d.passed)
-      o.detail = std::to_string(d.outside) + " elements outside; element " + std::to_string(d.first) + " is " +
-                 std::to_string(d.found) + ", expected " + std::to_string(d.expected);
+      o.detail = std::to_string(d.outside) + " elements outside; element " + std::to_string(d.first) +
+                 " is " + std::to_string(d.found) + ", expected " + std::to_string(d.expected);
     out.push_back(std::move(o));
   }
   return out;

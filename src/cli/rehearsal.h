@@ -13,7 +13,8 @@ namespace loopwright::cli {
 /// Random inputs at one shape, room for the outputs, and the float64 results to compare with.
 class Rehearsal {
  public:
-  static Result<Rehearsal> make(const Graph& graph, const PlanSpec& spec, const Bindings& bindings, std::uint64_t seed);
+  static Result<Rehearsal> make(const Graph& graph, const PlanSpec& spec, const Bindings& bindings,
+                                std::uint64_t seed);
 
   /// Fresh inputs and poisoned outputs, then one checked run.
   Status run(const Plan& plan);

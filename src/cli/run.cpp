@@ -27,8 +27,11 @@ Result<Exit> run_once(const RunArguments& a, const Context& context) {
   LW_TRY(const Bindings bindings, parse_bindings(a.symbols, graph.symbols(), [](const Symbol& s) {
            return std::clamp(kModestSize, s.lo, s.hi);
          }));
-  const OnMiss on_miss = a.on_miss == "strict" ? OnMiss::strict : a.on_miss == "default" ? OnMiss::fallback : OnMiss::jit;
-  LW_TRY(const Plan plan, make_plan(graph, {.target = host_target(), .databases = a.databases, .on_miss = on_miss}));
+  const OnMiss on_miss = a.on_miss == "strict"    ? OnMiss::strict
+                         : a.on_miss == "default" ? OnMiss::fallback
+                                                  : OnMiss::jit;
+  LW_TRY(const Plan plan,
+         make_plan(graph, {.target = host_target(), .databases = a.databases, .on_miss = on_miss}));
   LW_TRY(Rehearsal rehearsal, Rehearsal::make(graph, plan.spec(), bindings, a.seed));
   LW_CHECK(rehearsal.run(plan));
   LW_TRY(const auto outputs, rehearsal.compare());
@@ -39,8 +42,12 @@ Result<Exit> run_once(const RunArguments& a, const Context& context) {
     passed &= o.passed;
     table.add({o.name, fmt::format("{:.3g}", o.max_abs), fmt::format("{:.3g}", o.max_rel), o.tolerance,
                o.passed ? "ok" : "WRONG: " + o.detail});
-    rows.push_back({{"output", o.name}, {"max_abs_error", o.max_abs}, {"max_rel_error", o.max_rel},
-                    {"tolerance", o.tolerance}, {"passed", o.passed}, {"detail", o.detail}});
+    rows.push_back({{"output", o.name},
+                    {"max_abs_error", o.max_abs},
+                    {"max_rel_error", o.max_rel},
+                    {"tolerance", o.tolerance},
+                    {"passed", o.passed},
+                    {"detail", o.detail}});
   }
   if (context.json) {
     print_json({{"graph", graph.name()}, {"symbols", bindings}, {"outputs", rows}});
@@ -61,8 +68,10 @@ void add_run(CLI::App& app, Context& context) {
   run->add_option("--db", a->databases, "databases, most important first")->capture_default_str();
   run->add_option("--symbol", a->symbols, "a symbol's value: tokens=17");
   run->add_option("--seed", a->seed, "of the random data")->capture_default_str();
-  run->add_option("--on-miss", a->on_miss, "kernels without a tuned variant: fail, take the general one, compile now")
-      ->check(CLI::IsMember({"strict", "default", "jit"}))->capture_default_str();
+  run->add_option("--on-miss", a->on_miss,
+                  "kernels without a tuned variant: fail, take the general one, compile now")
+      ->check(CLI::IsMember({"strict", "default", "jit"}))
+      ->capture_default_str();
   set_body(run, context, [a, &context] { return run_once(*a, context); });
 }
 

@@ -14,9 +14,9 @@ namespace loopwright::cli {
 namespace {
 
 const std::map<std::string, Form> kForms = {
-    {"graph", Form::graph},       {"groups", Form::groups}, {"naive", Form::naive},       {"scheduled", Form::scheduled},
-    {"trace", Form::trace},       {"flat", Form::flat},     {"emittable", Form::emittable}, {"source", Form::source},
-    {"assembly", Form::assembly},
+    {"graph", Form::graph},         {"groups", Form::groups}, {"naive", Form::naive},
+    {"scheduled", Form::scheduled}, {"trace", Form::trace},   {"flat", Form::flat},
+    {"emittable", Form::emittable}, {"source", Form::source}, {"assembly", Form::assembly},
 };
 
 struct ShowArguments {
@@ -30,7 +30,8 @@ Result<Exit> run_show(ShowArguments arguments, const Context& context) {
   LW_TRY(arguments.options.picks, parse_picks(arguments.picks));
   if (!arguments.trace_file.empty()) {
     std::ifstream in(arguments.trace_file);
-    if (!in) return Error{ErrorCode::io, "a trace file", "cannot read " + arguments.trace_file, "--trace", ""};
+    if (!in)
+      return Error{ErrorCode::io, "a trace file", "cannot read " + arguments.trace_file, "--trace", ""};
     std::stringstream text;
     text << in.rdbuf();
     arguments.options.trace = text.str();
@@ -49,11 +50,15 @@ void add_show(CLI::App& app, Context& context) {
   for (const auto& [form, value] : kForms) forms.push_back(form);
   CLI::App* command = app.add_subcommand("show", "print any form of a graph's kernels");
   command->add_option("file", arguments->file, "graph file (.lw)")->required()->check(CLI::ExistingFile);
-  command->add_option("form", arguments->form, "which form")->check(CLI::IsMember(forms))->capture_default_str();
+  command->add_option("form", arguments->form, "which form")
+      ->check(CLI::IsMember(forms))
+      ->capture_default_str();
   command->add_option("--group", arguments->options.group, "one kernel of the graph (default: all)");
-  command->add_option("--template", arguments->options.template_name, "schedule template (default: the first that fits)");
+  command->add_option("--template", arguments->options.template_name,
+                      "schedule template (default: the first that fits)");
   command->add_option("--picks", arguments->picks, "choices of the template: \"tile_m=64 tile_n=128\"");
-  command->add_option("--trace", arguments->trace_file, "a file with a trace to replay instead of a template");
+  command->add_option("--trace", arguments->trace_file,
+                      "a file with a trace to replay instead of a template");
   set_body(command, context, [arguments, &context] { return run_show(*arguments, context); });
 }
 

@@ -85,18 +85,24 @@ Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files
 
 void add_tune(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<TuneArguments>();
-  CLI::App* tune = app.add_subcommand("tune", "tune the kernels of graph files for this machine into a database");
+  CLI::App* tune =
+      app.add_subcommand("tune", "tune the kernels of graph files for this machine into a database");
   tune->add_option("files", arguments->files, "graph files (.lw)")->required()->check(CLI::ExistingFile);
-  tune->add_option("--db", arguments->options.database, "the database; made when missing")->default_val("loopwright.db");
-  tune->add_option("--budget", arguments->budget, "wall time for everything: 90s, 30m, 2h")->capture_default_str();
-  tune->add_option("--max-trials", arguments->options.max_trials, "trials for each workload; 0 = as the budget allows");
+  tune->add_option("--db", arguments->options.database, "the database; made when missing")
+      ->default_val("loopwright.db");
+  tune->add_option("--budget", arguments->budget, "wall time for everything: 90s, 30m, 2h")
+      ->capture_default_str();
+  tune->add_option("--max-trials", arguments->options.max_trials,
+                   "trials for each workload; 0 = as the budget allows");
   tune->add_option("--seed", arguments->options.seed, "seed of the search")->capture_default_str();
   tune->add_option("--search", arguments->options.search, "how candidates are proposed")
-      ->check(CLI::IsMember({"evolution", "random"}))->capture_default_str();
+      ->check(CLI::IsMember({"evolution", "random"}))
+      ->capture_default_str();
   tune->add_flag("--no-cost-model", arguments->no_cost_model, "propose without the learned ranking");
   tune->add_option("--jobs", arguments->options.build_threads, "threads that compile; 0 = all cores");
   tune->add_option("--shapes", arguments->probes, "a shape to tune for besides the range's own: tokens=4096");
-  tune->add_option("--worker", arguments->options.worker_path, "the program that measures (default: beside this one)");
+  tune->add_option("--worker", arguments->options.worker_path,
+                   "the program that measures (default: beside this one)");
   tune->add_option("--device", arguments->options.device, "")->group("");  // test devices that inject faults
   set_body(tune, context, [arguments, &context] { return run_tune(*arguments, context); });
 

@@ -27,7 +27,8 @@ Result<Scheduled> run_template(const Job& job, const Template& t, Space& space, 
   t.run(schedule, space);
   if (!schedule.ok()) {
     Error error = schedule.error();
-    return std::move(error).with_context(std::string("template ") + t.name + " " + print_picks(space.picks()));
+    return std::move(error).with_context(std::string("template ") + t.name + " " +
+                                         print_picks(space.picks()));
   }
   return Scheduled{schedule.kernel(), t.name, t.version, space.picks(), schedule.trace()};
 }

@@ -21,8 +21,10 @@ Result<Variant> compile_default(const graph::Workload& workload, const Target& t
     const Result<Artifact> artifact =
         scheduled.ok() ? driver::build(*scheduled, target) : Result<Artifact>(scheduled.error());
     if (artifact.ok())
-      return Variant{.guard = {}, .artifact = std::make_shared<const Artifact>(*artifact),
-                     .label = std::string(t->name) + " (default schedule, compiled now)", .match = Match::untuned};
+      return Variant{.guard = {},
+                     .artifact = std::make_shared<const Artifact>(*artifact),
+                     .label = std::string(t->name) + " (default schedule, compiled now)",
+                     .match = Match::untuned};
     last = artifact.error();
   }
   return std::move(last).with_context("default schedule of workload " + workload.digest.substr(0, 12));
@@ -49,7 +51,12 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
   for (std::size_t k = 0; k < planned.spec.kernels.size(); ++k) {
     const PlanKernel& kernel = planned.spec.kernels[k];
     runtime::KernelVariants found = lookup.find_variants(kernel, planned.spec.symbols, from_databases);
-    if (options.on_miss == OnMiss::jit && !runtime::has_general(found.variants, kernel, planned.spec.symbols)) {
+    if (options.on_miss ==
+        OnMiss::jit)  // a default compiled here serves better than code tuned for other sizes
+      found.variants.erase(found.variants.end() - static_cast<std::ptrdiff_t>(found.stand_ins),
+                           found.variants.end());
+    if (options.on_miss == OnMiss::jit &&
+        !runtime::has_general(found.variants, kernel, planned.spec.symbols)) {
       auto it = compiled.find(kernel.workload);
       if (it == compiled.end()) {
         LW_TRY(Variant variant, compile_default(planned.workloads[k], options.target));
@@ -60,7 +67,8 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
     if (found.variants.empty())
       return Error{ErrorCode::no_variant, "a plan of " + graph.name(),
                    "no variant for kernel " + std::to_string(k) + " (" + kernel.family + ")",
-                   found.notes.empty() ? "" : found.notes.front(), "tune the graph, or allow compiling on a miss"};
+                   found.notes.empty() ? "" : found.notes.front(),
+                   "tune the graph, or allow compiling on a miss"};
     parts.variants.push_back(std::move(found.variants));
     parts.notes.push_back(std::move(found.notes));
   }

@@ -41,7 +41,8 @@ class Planner {
     LW_TRY(std::vector<SizeExpr> shape, sizes(type.shape));
     std::vector<SizeExpr> out(shape.size(), SizeExpr(1));
     for (std::size_t d = shape.size(); d-- > 1;)
-      out[d - 1] = SizeExpr::apply(SizeExpr::Op::mul, out[d], SizeExpr::apply(SizeExpr::Op::max, shape[d], 1));
+      out[d - 1] =
+          SizeExpr::apply(SizeExpr::Op::mul, out[d], SizeExpr::apply(SizeExpr::Op::max, shape[d], 1));
     for (SizeExpr& s : out) s = fold(s);
     return out;
   }

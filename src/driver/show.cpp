@@ -18,8 +18,8 @@ Result<driver::Scheduled> schedule(const driver::Job& job, const ShowOptions& op
     Space space(options.picks);
     return driver::run_template(job, *t, space, options.target);
   }
-  return Error{ErrorCode::no_template, "template " + options.template_name, "it does not apply to this kernel", "",
-               names};
+  return Error{ErrorCode::no_template, "template " + options.template_name,
+               "it does not apply to this kernel", "", names};
 }
 
 Result<std::string> show_group(const graph::Workload& workload, Form form, const ShowOptions& options) {
@@ -30,7 +30,8 @@ Result<std::string> show_group(const graph::Workload& workload, Form form, const
   if (form == Form::scheduled) return ir::print(scheduled.kernel);
   if (form == Form::trace) return scheduled.trace;
   if (form == Form::flat) {
-    LW_TRY(const ir::Kernel flat, lower::lower_to(scheduled.kernel, ir::Level::flat, {.target = options.target}));
+    LW_TRY(const ir::Kernel flat,
+           lower::lower_to(scheduled.kernel, ir::Level::flat, {.target = options.target}));
     return ir::print(flat);
   }
   LW_TRY(const ir::Kernel emittable, driver::lower_kernel(scheduled.kernel, options.target));
@@ -54,8 +55,11 @@ Result<std::string> show(const Graph& graph, Form form, const ShowOptions& optio
     if (options.group >= 0 && options.group != g) continue;
     const graph::Workload workload = graph::make_workload(groups[static_cast<std::size_t>(g)].graph);
     const Result<std::string> text = show_group(workload, form, options);
-    if (!text.ok()) return Error(text.error()).with_context("group " + std::to_string(g) + " (" + workload.family + ")");
-    if (options.group < 0) out += "# group " + std::to_string(g) + ": " + workload.family + " " + workload.digest.substr(0, 8) + "\n";
+    if (!text.ok())
+      return Error(text.error()).with_context("group " + std::to_string(g) + " (" + workload.family + ")");
+    if (options.group < 0)
+      out +=
+          "# group " + std::to_string(g) + ": " + workload.family + " " + workload.digest.substr(0, 8) + "\n";
     out += *text;
     if (!out.empty() && out.back() != '\n') out += '\n';
   }
