@@ -72,6 +72,7 @@ std::map<Var, int> count_uses(const Access& a, const std::vector<Var>& inner) {
 void settle(Range& r, const Expr& shape, const ir::Facts& facts) {
   r.base = ir::simplify(r.base, facts);
   r.extent = ir::simplify(r.extent, facts);
+  if (facts.bounds(r.extent).lo < 0) r.extent = ir::max(r.extent, ir::int_imm(0));  // loops without iterations
   const auto n = ir::as_int(shape), extent = ir::as_int(r.extent);
   if (is_zero(r.base) && (ir::same(r.extent, shape) || ir::same(r.extent, ir::simplify(shape, facts)) ||
                           (n && extent && *extent >= *n))) {
@@ -111,7 +112,10 @@ Range range_of(const Access& a, std::size_t d, const std::vector<Var>& inner, co
   r.extent = span_of(parts, dense);
   r.exact = dense && !shared;
   if (!ir::as_int(r.extent)) {
-    if (const Expr bound = bound_by_condition(a, a.index[d], inner, inside)) r.extent = bound - r.base;
+    if (const Expr bound = bound_by_condition(a, a.index[d], inner, inside)) {
+      const Expr left = ir::simplify(bound - r.base, facts);
+      if (facts.bounds(left).lo >= 0) r.extent = left;
+    }
   }
   settle(r, shape, facts);
   return r;

@@ -96,7 +96,11 @@ std::string print_trace(const std::vector<TracedStep>& steps) {
 
 Result<std::vector<TracedStep>> parse_trace(std::string_view text) {
   auto reader = text::Reader::read(text, "trace");
-  if (!reader.ok()) return as_bad_trace(1, reader.error());
+  if (!reader.ok()) {
+    Error e = reader.error();  // its place says the line
+    e.code = ErrorCode::bad_trace;
+    return e;
+  }
   LW_CHECK(read_version(*reader));
   std::vector<TracedStep> out;
   while (!reader->at_end()) {
