@@ -174,6 +174,9 @@ Status WorkloadRun::try_defaults() {
       context_.device->set_default_time(summary.median);
     }
     tell("default", true);
+    // The other templates' defaults are the search's first candidates; here they are only needed to serve what the
+    // preferred one does not.
+    if (serves_everything(contenders_.back())) break;
   }
   if (default_ == nullptr) return Unit{};
   LW_TRY(const auto stored, context_.journal->recorder().read().list_best(

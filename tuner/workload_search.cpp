@@ -10,7 +10,8 @@
 namespace loopwright::tuner {
 namespace {
 
-constexpr std::size_t kBatch = 16;
+constexpr std::size_t kLeastBatch = 8;
+constexpr std::size_t kLeastLessons = 24;     ///< before a ranking is worth anything
 constexpr std::size_t kBlindOversample = 2;   ///< proposals for each candidate of a batch
 constexpr std::size_t kRankedOversample = 6;  ///< the same once a model can rank
 constexpr double kExploreShare = 0.25;        ///< of a batch that ignores the ranking
@@ -62,11 +63,13 @@ Status WorkloadRun::search_at(std::size_t probe_index, double deadline_s, std::i
   const std::uint64_t seed = mix_seed(context_.options->seed, workload_.digest + "/" + std::to_string(probe_index));
   const int templates = subject_.builder->template_count();
   const bool evolves = context_.options->search != "random";
-  const int random_first = max_trials > 0 ? static_cast<int>(std::clamp<std::int64_t>(max_trials / 4, 8, 48)) : 48;
+  const int random_first = max_trials > 0 ? static_cast<int>(std::clamp<std::int64_t>(max_trials / 4, 8, 32)) : 32;
   const auto search = evolves ? make_evolution_search(templates, seed, random_first) : make_random_search(templates, seed);
   std::string why_not;
   model_ = context_.options->cost_model ? make_xgboost_model(why_not) : nullptr;
   SearchRandom random{seed ^ 0x5bd1e995};
+  // The same for every process of a run: proposals depend on it.
+  const std::size_t batch = std::max(kLeastBatch, 2 * static_cast<std::size_t>(context_.pool->threads()));
   std::vector<Proposal> proposals;
   for (int t = 0; t < templates; ++t) proposals.push_back({.template_index = t, .fill_with_defaults = true, .origin = Origin::first});
   for (const Contender& c : contenders_) {
@@ -81,9 +84,9 @@ Status WorkloadRun::search_at(std::size_t probe_index, double deadline_s, std::i
            (!has_ended && max_trials == 0 && processed - improved_at >= kPatience);
   };
   while (!is_over()) {
-    const bool ranked = model_ != nullptr && lessons_.size() >= 2 * kBatch;
+    const bool ranked = model_ != nullptr && lessons_.size() >= kLeastLessons;
     if (proposals.empty()) {
-      proposals = search->propose(static_cast<int>(kBatch * (ranked ? kRankedOversample : kBlindOversample)));
+      proposals = search->propose(static_cast<int>(batch * (ranked ? kRankedOversample : kBlindOversample)));
     }
     std::vector<Attempt> attempts = prepare_batch(proposals, probe_index, seen);
     proposals.clear();
@@ -92,7 +95,7 @@ Status WorkloadRun::search_at(std::size_t probe_index, double deadline_s, std::i
       continue;
     }
     barren = 0;
-    if (attempts.front().origin != Origin::first) rank_batch(attempts, kBatch, random);
+    if (attempts.front().origin != Origin::first) rank_batch(attempts, batch, random);
     for (const Attempt& a : attempts) seen.insert(a.prepared->kernel_digest);
     LW_CHECK(process_batch(attempts, probe_index, *search, deadline_s, limit, processed));
     if (best_at_probe_.n > 0 && best_at_probe_.median < best_ns * (1 - kImprovement)) {
@@ -103,7 +106,7 @@ Status WorkloadRun::search_at(std::size_t probe_index, double deadline_s, std::i
   if (!context_.is_cancelled() && !has_ended) {
     context_.ended_searches[key] = processed;
     // Ended by itself, or after enough to call it a search.
-    if (barren >= kBarrenRounds || processed >= limit || processed >= static_cast<std::int64_t>(kBatch)) {
+    if (barren >= kBarrenRounds || processed >= limit || processed >= static_cast<std::int64_t>(batch)) {
       context_.ended_searches[key + "/whole"] = 1;
     }
     if (context_.state_changed) context_.state_changed();
@@ -138,7 +141,7 @@ std::vector<WorkloadRun::Attempt> WorkloadRun::prepare_batch(const std::vector<P
 void WorkloadRun::rank_batch(std::vector<Attempt>& attempts, std::size_t batch, SearchRandom& random) {
   if (attempts.size() <= batch) return;
   std::vector<float> scores;
-  if (model_ != nullptr && lessons_.size() >= 2 * kBatch) {
+  if (model_ != nullptr && lessons_.size() >= kLeastLessons) {
     std::vector<std::vector<float>> features;
     std::vector<double> times;
     const std::size_t first = lessons_.size() > kMaxLessons ? lessons_.size() - kMaxLessons : 0;

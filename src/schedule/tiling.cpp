@@ -40,6 +40,11 @@ bool counts_through(std::vector<Digit> digits, const Range& r, const Expr& shape
   return true;
 }
 
+/// At most one iteration: nothing to be disjoint from.
+bool is_single(const ir::Stmt& loop, const ir::Facts& facts) {
+  return facts.proves(ir::binary(ir::BinaryOp::le, as<ir::Loop>(loop)->extent, ir::int_imm(1)));
+}
+
 }  // namespace
 
 std::optional<std::string> explain_no_tiling(const Region& region, const ir::Buffer& buffer,
@@ -53,7 +58,7 @@ std::optional<std::string> explain_no_tiling(const Region& region, const ir::Buf
     std::vector<Digit> digits;
     for (std::size_t i = 0; plain && i < vars.size(); ++i) {
       const auto it = affine->coefficients.find(vars[i]);
-      if (it == affine->coefficients.end() || it->second == 0) continue;
+      if (it == affine->coefficients.end() || it->second == 0 || is_single(loops[i], facts)) continue;
       digits.push_back({it->second, as<ir::Loop>(loops[i])->extent});
       ++used[i];
     }
@@ -62,7 +67,7 @@ std::optional<std::string> explain_no_tiling(const Region& region, const ir::Buf
              " .. +" + ir::print(region[d].extent) + ", which does not count it through";
   }
   for (std::size_t i = 0; i < vars.size(); ++i)
-    if (used[i] != 1)
+    if (used[i] != 1 && !is_single(loops[i], facts))
       return "iterations of `" + vars[i].hint + "` touch the same part of `" + buffer->name + "`";
   return std::nullopt;
 }
