@@ -20,7 +20,7 @@ bool covers_buffer(const Access& a, const ir::Facts& facts) {
     t.push_back(ir::fresh_var("t"));
   }
   const auto conditions = conditions_of(a, region, t, facts);
-  return conditions && conditions->empty();
+  return conditions && conditions->empty() && is_certain(a, facts);
 }
 
 bool contains(const Stmt& s, const Stmt& wanted) {
@@ -166,7 +166,8 @@ bool includes(const std::vector<Expr>& all, const std::vector<Expr>& some) {
 /// Every element of the region for which the conditions hold is written by the access.
 bool covers(const Access& a, const Region& region, const std::vector<Var>& t, const std::vector<Expr>& conditions,
             const ir::Facts& facts) {
-  Region own = region_of(a, facts);
+  if (!is_certain(a, facts)) return false;
+  const Region own = region_of(a, facts);
   const bool boxes = same_box(own, region, facts);
   for (const Range& r : own)
     if (!r.exact || !(boxes || r.whole)) return false;

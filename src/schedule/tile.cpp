@@ -150,6 +150,21 @@ std::optional<std::vector<Expr>> conditions_of(const Access& access, const Regio
   return out;
 }
 
+bool is_certain(const Access& access, const ir::Facts& facts) {
+  ir::Facts at = facts;
+  std::set<Var> idle, indexing;
+  for (std::size_t i = 0; i < access.loops.size(); ++i) {
+    const ir::Loop& l = access.loop(i);
+    const bool indexes = std::any_of(access.index.begin(), access.index.end(), [&](const Expr& e) { return ir::uses(e, l.var); });
+    (indexes ? indexing : idle).insert(l.var);
+    if (!indexes && !at.proves(ir::lt(ir::int_imm(0), l.extent))) return false;
+    at.bind_loop(l.var, l.extent);
+  }
+  return std::none_of(access.conditions.begin(), access.conditions.end(), [&](const Expr& c) {
+    return uses_any(c, idle) && !at.proves(c);
+  });
+}
+
 Expr conjunction(const std::vector<Expr>& conditions) {
   Expr all;
   for (const Expr& c : conditions) all = all ? ir::logical_and(all, c) : c;

@@ -34,6 +34,9 @@ ir::Stmt alloc_all(const std::vector<ir::Buffer>& buffers, ir::Stmt body);
 /// something else of an index.
 std::optional<std::vector<ir::Expr>> conditions_of(const Access& access, const Region& region,
                                                    const std::vector<ir::Var>& t, const ir::Facts& facts);
+/// True when nothing but the conditions that `conditions_of` gives keeps the access from happening: no condition on loops
+/// that do not index, and no such loop that may be empty.
+bool is_certain(const Access& access, const ir::Facts& facts);
 /// Conditions that keep base + t inside the buffer.
 std::vector<ir::Expr> bounds_of(const ir::Buffer& buffer, const Region& region, const std::vector<ir::Var>& t,
                                 const ir::Facts& facts);

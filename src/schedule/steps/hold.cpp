@@ -69,7 +69,7 @@ bool begins_with_write(const Held& held, const ir::Buffer& buffer, const ir::Fac
   std::copy_if(held.accesses.begin(), held.accesses.end(), std::back_inserter(own),
                [&](const Access& a) { return a.buffer == buffer; });
   const Access& first = own.front();
-  if (first.kind != Access::Kind::write) return false;
+  if (first.kind != Access::Kind::write || !is_certain(first, facts)) return false;
   const Region box = region_of(first, facts);
   if (!same_box(box, held.region, facts)) return false;
   if (!std::all_of(box.begin(), box.end(), [](const Range& r) { return r.exact; })) return false;
