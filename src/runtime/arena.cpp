@@ -56,8 +56,8 @@ ArenaLayout lay_out(const std::vector<Block>& blocks, const std::vector<Symbol>&
   for (const Block& block : blocks) size.push_back(block.bytes.evaluate(upper.data()));
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return size[a] > size[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return size[a] != size[b] ? size[a] > size[b] : a < b; });
 
   ArenaLayout layout;
   layout.slot_of.assign(blocks.size(), -1);

@@ -121,8 +121,9 @@ KernelVariants Lookup::find_variants(const PlanKernel& kernel, const std::vector
   std::vector<Found> found;
   for (const Layer& layer : layers_)
     if (layer.query) read_layer(layer, kernel, found, out);
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Found& a, const Found& b) { return a.variant.match < b.variant.match; });
+  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+    return a.variant.match != b.variant.match ? a.variant.match < b.variant.match : a.order < b.order;
+  });
 
   std::vector<Found> tuned;
   for (Found& item : found) {
@@ -140,8 +141,9 @@ KernelVariants Lookup::find_variants(const PlanKernel& kernel, const std::vector
   for (Found& item : found)
     if (item.variant.match == Match::untuned && item.variant.artifact != nullptr)
       out.variants.push_back(std::move(item.variant));
-  if (!has_general(out.variants, kernel, symbols)) add_stand_ins(tuned, out);
+  // A default schedule is made for every size: better compiled now than code that was tuned for other sizes.
   if (on_miss == OnMiss::jit && !has_general(out.variants, kernel, symbols)) add_compiled(out);
+  if (!has_general(out.variants, kernel, symbols)) add_stand_ins(tuned, out);
   return out;
 }
 
@@ -207,6 +209,7 @@ void Lookup::add_stand_ins(const std::vector<Found>& tuned, KernelVariants& out)
     variant.match = Match::untuned;
     variant.label += " (outside its tuned range)";
     out.variants.push_back(std::move(variant));
+    ++out.stand_ins;
   }
 }
 

@@ -34,6 +34,7 @@ struct KernelVariants {
   std::vector<Variant> variants;   ///< most preferred first
   std::vector<std::string> notes;  ///< what was left out, and why
   std::string workload_text;       ///< empty when no database has it
+  std::size_t stand_ins = 0;       ///< how many of the last variants are tuned ones outside their tuned range
 };
 
 /// Rows of all layers merged: tuned before untuned, then better matches, then earlier layers, then the order within a

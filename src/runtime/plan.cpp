@@ -231,6 +231,7 @@ void place_buffers(Plan::State& state) {
   state.scratch_stride = FastSize(scratch);
   state.scratch_workers = state.scratch_stride.is_zero() ? 0 : state.device->scratch_workers();
 
+  state.most_arguments = static_cast<std::int32_t>(most_arguments);
   state.address_count = static_cast<std::int32_t>(spec.tensors.size() + most_workspaces);
   const std::size_t words = static_cast<std::size_t>(state.address_count) + state.slot_bytes.size() +
                             most_arguments + state.kernels.size();
@@ -311,7 +312,7 @@ const PlanSpec& Plan::spec() const { return state_->spec; }
 
 std::int64_t Plan::arena_bytes(std::span<const std::int64_t> symbols) const {
   if (symbols.size() != state_->spec.symbols.size()) return 0;
-  const std::int64_t slots = state_->arena_bytes(symbols.data());
+  const std::int64_t slots = state_->place_slots(symbols.data(), nullptr);
   const std::int64_t scratch =
       state_->scratch_workers == 0 ? 0 : state_->scratch_stride.evaluate(symbols.data());
   std::int64_t total = 0;

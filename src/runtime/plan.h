@@ -94,9 +94,10 @@ struct Plan::State {
   runtime::FastSize scratch_stride;   ///< the largest of any launch, rounded to blocks
   std::int32_t scratch_workers = 0;   ///< 0 when no launch needs scratch
 
-  std::int32_t address_count = 0;  ///< tensors, then the workspaces of the kernel with most of them
-  std::int64_t table_bytes = 0;    ///< of the host tables of a call that is not direct
-  bool direct = false;             ///< one kernel, no arena: pointers and symbols go straight through
+  std::int32_t address_count = 0;   ///< tensors, then the workspaces of the kernel with most of them
+  std::int32_t most_arguments = 0;  ///< of any variant
+  std::int64_t table_bytes = 0;     ///< of the host tables of a call that is not direct
+  bool direct = false;              ///< one kernel, no arena: pointers and symbols go straight through
 
   std::vector<runtime::SymbolSource> sources;  ///< in an order in which they can be solved
   std::vector<std::int32_t> unsolved;          ///< symbols that no tensor's shape determines
@@ -104,8 +105,8 @@ struct Plan::State {
   ErrorCode launch_direct(void* const* pointers, const std::int64_t* symbols) const noexcept;
   ErrorCode launch_all(void* const* pointers, const std::int64_t* symbols) const noexcept;
   bool in_range(const std::int64_t* symbols) const noexcept;
-  /// Bytes of the slots alone; INT64_MAX when they do not fit.
-  std::int64_t arena_bytes(const std::int64_t* symbols) const noexcept;
+  /// Bytes of the slots alone, INT64_MAX when they do not fit; writes the offset of each unless `offsets` is null.
+  std::int64_t place_slots(const std::int64_t* symbols, std::int64_t* offsets) const noexcept;
 };
 
 }  // namespace loopwright

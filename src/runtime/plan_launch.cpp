@@ -50,16 +50,18 @@ const std::int64_t* gather_symbols(const VariantState& variant, const std::int64
 }  // namespace
 
 bool Plan::State::in_range(const std::int64_t* symbols) const noexcept {
-  bool good = true;
+  int outside = 0;  // no branch for each symbol: all are inside nearly always
   for (std::size_t i = 0; i < spec.symbols.size(); ++i)
-    good &= (symbols[i] >= spec.symbols[i].lo) & (symbols[i] <= spec.symbols[i].hi);
-  return good;
+    outside |=
+        static_cast<int>(symbols[i] < spec.symbols[i].lo) | static_cast<int>(symbols[i] > spec.symbols[i].hi);
+  return outside == 0;
 }
 
-std::int64_t Plan::State::arena_bytes(const std::int64_t* symbols) const noexcept {
+std::int64_t Plan::State::place_slots(const std::int64_t* symbols, std::int64_t* offsets) const noexcept {
   std::int64_t total = 0;
-  for (const runtime::FastSize& slot : slot_bytes) {
-    const std::int64_t bytes = std::max<std::int64_t>(0, slot.evaluate(symbols));
+  for (std::size_t s = 0; s < slot_bytes.size(); ++s) {
+    if (offsets != nullptr) offsets[s] = total;
+    const std::int64_t bytes = std::max<std::int64_t>(0, slot_bytes[s].evaluate(symbols));
     if (__builtin_add_overflow(total, bytes, &total)) return INT64_MAX;
   }
   return total;
@@ -77,11 +79,11 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
   std::byte* tables = runtime::reserve_thread_memory(runtime::ThreadBlock::tables, table_bytes);
   if (tables == nullptr) return ErrorCode::out_of_memory;
   auto** addresses = reinterpret_cast<void**>(tables);
-  auto** slots = addresses + address_count;
-  auto** chosen = slots + slot_bytes.size();
+  auto** chosen = addresses + address_count;
   auto** buffers = chosen + kernels.size();
+  auto* slots = reinterpret_cast<std::int64_t*>(buffers + most_arguments);
 
-  const std::int64_t slots_end = arena_bytes(symbols);
+  const std::int64_t slots_end = place_slots(symbols, slots);
   const std::int64_t stride =
       scratch_workers == 0 ? 0 : std::max<std::int64_t>(0, scratch_stride.evaluate(symbols));
   std::int64_t total = 0;
@@ -90,15 +92,9 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
     return ErrorCode::out_of_memory;
   std::byte* arena = device->reserve(total);
   if (arena == nullptr && total > 0) return ErrorCode::out_of_memory;
-
-  std::byte* next = arena;
-  for (std::size_t s = 0; s < slot_bytes.size(); ++s) {
-    slots[s] = next;
-    next += std::max<std::int64_t>(0, slot_bytes[s].evaluate(symbols));
-  }
   std::copy_n(pointers, given, addresses);
   for (std::size_t i = 0; i < slot_of.size(); ++i)
-    addresses[static_cast<std::size_t>(given) + i] = slots[slot_of[i]];
+    addresses[static_cast<std::size_t>(given) + i] = arena + slots[slot_of[i]];
 
   // All choices before the first launch: a plan runs as a whole or not at all.
   for (std::size_t k = 0; k < kernels.size(); ++k) {
@@ -108,8 +104,7 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
   }
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     const auto& variant = *static_cast<const VariantState*>(chosen[k]);
-    auto* workspace =
-        kernels[k].workspace_slot < 0 ? nullptr : static_cast<std::byte*>(slots[kernels[k].workspace_slot]);
+    auto* workspace = kernels[k].workspace_slot < 0 ? nullptr : arena + slots[kernels[k].workspace_slot];
     for (const runtime::Workspace& w : variant.workspaces) {
       addresses[w.address] = workspace;
       workspace += std::max<std::int64_t>(0, w.bytes.evaluate(symbols));
@@ -120,7 +115,7 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
       arguments = buffers;
     }
     std::int64_t values[runtime::kMaxKernelSymbols];
-    const KernelCall call{arguments, gather_symbols(variant, symbols, values), next, stride};
+    const KernelCall call{arguments, gather_symbols(variant, symbols, values), arena + slots_end, stride};
     if (const ErrorCode code = device->launch(*variant.loaded, call); code != ErrorCode::ok) return code;
   }
   return ErrorCode::ok;

@@ -238,7 +238,7 @@ Error explain_failure(const Plan::State& state, ErrorCode code, const std::vecto
         "sizes within the tuned ranges (see explain), OnMiss::fallback with a general variant, or "
         "OnMiss::jit";
   } else if (code == ErrorCode::out_of_memory) {
-    error.found = "no memory for an arena of " + std::to_string(state.arena_bytes(symbols.data())) +
+    error.found = "no memory for an arena of " + std::to_string(state.place_slots(symbols.data(), nullptr)) +
                   " bytes and scratch";
     error.works = "smaller sizes";
   } else {
