@@ -171,6 +171,7 @@ Expr ExprSimplifier::less(const Expr& a, const Expr& b) {
   }
   Linear positive, negative;
   for (const auto& [m, c] : d.terms()) (c > 0 ? positive : negative).add(m, c);
+  if (!facts_->fits(positive) || !facts_->fits(negative.times(-1))) return lt(a, b);
   const Expr x = positive.expr(), y = negative.times(-1).expr();
   const Expr out = lt(x, y);
   if (const auto known = facts_->assumed(out)) return truth(*known);
@@ -201,6 +202,7 @@ Expr ExprSimplifier::equal(const Expr& a, const Expr& b, bool is_equal) {
   if (d.terms().begin()->second < 0) d = d.times(-1);
   Linear positive, negative;
   for (const auto& [m, c] : d.terms()) (c > 0 ? positive : negative).add(m, c);
+  if (!facts_->fits(positive) || !facts_->fits(negative.times(-1))) return binary(op, a, b);
   const Expr out = binary(op, positive.expr(), negative.times(-1).expr());
   if (const auto known = facts_->assumed(out)) return truth(*known);
   return out;

@@ -33,7 +33,8 @@ class Collector {
                       [&](const ir::Update& x) {
                         for (const Expr& e : x.index) reads(s, e);
                         for (const Expr& e : x.values) reads(s, e);
-                        for (const ir::Buffer& b : x.buffers) add(s, b, x.index, Access::Kind::update).monoid = x.monoid;
+                        for (const ir::Buffer& b : x.buffers)
+                          add(s, b, x.index, Access::Kind::update).monoid = x.monoid;
                       },
                       [&](const ir::If& x) {
                         reads(s, x.condition);
@@ -76,7 +77,8 @@ class Collector {
     reads(s, e, false, seen);
   }
 
-  void reads(const Stmt& s, const Expr& e, bool optional, std::set<std::pair<const ir::ExprNode*, bool>>& seen) {
+  void reads(const Stmt& s, const Expr& e, bool optional,
+             std::set<std::pair<const ir::ExprNode*, bool>>& seen) {
     if (!seen.emplace(e.get(), optional).second) return;
     if (const auto* x = as<ir::Select>(e)) {
       reads(s, x->condition, optional, seen);
@@ -84,8 +86,8 @@ class Collector {
       reads(s, x->b, true, seen);
       return;
     }
-    if (const auto* x = as<ir::Binary>(e); x && e->dtype == DType::boolean &&
-                                           (x->op == ir::BinaryOp::and_ || x->op == ir::BinaryOp::or_)) {
+    if (const auto* x = as<ir::Binary>(e);
+        x && e->dtype == DType::boolean && (x->op == ir::BinaryOp::and_ || x->op == ir::BinaryOp::or_)) {
       reads(s, x->a, optional, seen);
       reads(s, x->b, true, seen);
       return;
@@ -117,7 +119,8 @@ std::vector<ir::Buffer> update_group(const Stmt& body, const ir::Buffer& buffer)
       body,
       [&](const Stmt& s) {
         const auto* u = as<ir::Update>(s);
-        if (u && std::find(u->buffers.begin(), u->buffers.end(), buffer) != u->buffers.end()) group = u->buffers;
+        if (u && std::find(u->buffers.begin(), u->buffers.end(), buffer) != u->buffers.end())
+          group = u->buffers;
       },
       [](const Expr&) {});
   return group;

@@ -10,11 +10,12 @@ namespace loopwright::schedule {
 struct Access {
   enum class Kind : std::uint8_t { read, write, update };
   ir::Buffer buffer;
-  std::vector<ir::Expr> index;       ///< variables of integer Lets below the root are replaced by their values
+  std::vector<ir::Expr> index;  ///< variables of integer Lets below the root are replaced by their values
   Kind kind = Kind::read;
-  ir::Monoid monoid{};               ///< of an update
-  ir::Stmt statement;                ///< whose execution makes it
-  std::vector<ir::Stmt> loops;       ///< around it below the root (which counts when it is a loop), outermost first
+  ir::Monoid monoid{};  ///< of an update
+  ir::Stmt statement;   ///< whose execution makes it
+  std::vector<ir::Stmt>
+      loops;  ///< around it below the root (which counts when it is a loop), outermost first
   std::vector<ir::Expr> conditions;  ///< of the Ifs around it below the root, outermost first
   bool local = false;                ///< the buffer is allocated below the root
   bool optional = false;             ///< in a part of an expression that may not be evaluated

@@ -77,7 +77,8 @@ class Solver {
  public:
   Solver(const Access& a, const Access& b, const ir::Facts& facts, const std::set<ir::Buffer>& written)
       : a_(a), b_(b), facts_(facts), written_(written) {
-    while (common_ < a.loops.size() && common_ < b.loops.size() && a.loops[common_] == b.loops[common_]) ++common_;
+    while (common_ < a.loops.size() && common_ < b.loops.size() && a.loops[common_] == b.loops[common_])
+      ++common_;
     for (const Stmt& l : a.loops) bind(l, vars_a_);
     for (const Stmt& l : b.loops) bind(l, vars_b_);
     zero_.assign(common_, false);
@@ -89,7 +90,8 @@ class Solver {
     while (changed) {
       changed = false;
       for (Equation& q : equations_) {
-        std::erase_if(q.terms, [&](const Term& t) { return t.same >= 0 && zero_[static_cast<std::size_t>(t.same)]; });
+        std::erase_if(q.terms,
+                      [&](const Term& t) { return t.same >= 0 && zero_[static_cast<std::size_t>(t.same)]; });
         if (is_impossible(q)) return std::nullopt;
         for (std::size_t i = 0; i < q.terms.size(); ++i) {
           if (q.terms[i].same < 0 || !forces_zero(q, i)) continue;
@@ -126,7 +128,8 @@ class Solver {
 
   /// floor_div and mod of loop variables become variables of their own.
   Expr abstract(const Expr& e, std::vector<Var>& vars) {
-    if (const auto* x = as<ir::Binary>(e); x && (x->op == ir::BinaryOp::floor_div || x->op == ir::BinaryOp::mod) &&
+    if (const auto* x = as<ir::Binary>(e); x &&
+                                           (x->op == ir::BinaryOp::floor_div || x->op == ir::BinaryOp::mod) &&
                                            uses_loops(x->a, vars) && !uses_loops(x->b, vars)) {
       for (std::size_t i = 0; i < atoms_.size(); ++i)
         if (ir::same(atoms_[i].expr, e)) {
@@ -211,9 +214,8 @@ class Solver {
     if (facts_.bounds(digit.b).lo < 0) return false;
     for (std::size_t i = 0; i < common_; ++i) {
       if (!ir::uses(digit.a, vars_a_[i])) continue;
-      const Expr extent = ir::rewrite(a_.loop(i).extent, [&](const Expr& x) {
-        return ir::same(x, digit.b) ? ir::int_imm(0) : x;
-      });
+      const Expr extent = ir::rewrite(
+          a_.loop(i).extent, [&](const Expr& x) { return ir::same(x, digit.b) ? ir::int_imm(0) : x; });
       if (ir::as_int(ir::simplify(extent, facts_)) == 0) return true;
     }
     return false;
@@ -223,7 +225,8 @@ class Solver {
   bool join_digits() {
     bool changed = false;
     for (std::size_t i = 0; i < atoms_.size(); ++i) {
-      if (joined_.contains(i) || !zero_[common_ + i] || !is_digit(atoms_[i].expr, ir::BinaryOp::mod)) continue;
+      if (joined_.contains(i) || !zero_[common_ + i] || !is_digit(atoms_[i].expr, ir::BinaryOp::mod))
+        continue;
       const auto& low = std::get<ir::Binary>(atoms_[i].expr->v);
       if (!is_divisor(low)) continue;
       for (std::size_t j = 0; j < atoms_.size(); ++j) {
@@ -270,7 +273,9 @@ class Solver {
 };
 
 std::string describe(const Access& a) {
-  std::string out = a.kind == Access::Kind::read ? "reads " : a.kind == Access::Kind::write ? "writes " : "updates ";
+  std::string out = a.kind == Access::Kind::read    ? "reads "
+                    : a.kind == Access::Kind::write ? "writes "
+                                                    : "updates ";
   out += a.buffer->name;
   if (a.index.empty()) return out;
   out += "[";
@@ -324,8 +329,8 @@ std::optional<Conflict> find_carried(const Stmt& root, const ir::Facts& facts) {
   });
 }
 
-std::optional<Conflict> find_reversed(const Stmt& root, const std::vector<Var>& before, const std::vector<Var>& after,
-                                      const ir::Facts& facts) {
+std::optional<Conflict> find_reversed(const Stmt& root, const std::vector<Var>& before,
+                                      const std::vector<Var>& after, const ir::Facts& facts) {
   const std::vector<Access> accesses = collect_accesses(root);
   const std::set<ir::Buffer> written = written_buffers(accesses);
   return find_pair(accesses, [&](const Access& a, const Access& b) {

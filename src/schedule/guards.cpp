@@ -41,7 +41,12 @@ class GuardDropper {
 
   ir::Kernel run() {
     std::vector<Stmt> guards;
-    ir::walk(k_.body, [&](const Stmt& s) { if (as<ir::If>(s)) guards.push_back(s); }, [](const Expr&) {});
+    ir::walk(
+        k_.body,
+        [&](const Stmt& s) {
+          if (as<ir::If>(s)) guards.push_back(s);
+        },
+        [](const Expr&) {});
     // Innermost first, and one at a time: a dropped condition is a new kernel with new nodes above it.
     for (std::size_t i = guards.size(); i > 0; --i) {
       const auto site = find_stmt(k_, guards[i - 1]);
@@ -67,9 +72,8 @@ class GuardDropper {
     const ir::Facts facts = facts_before(k_, site);
     for (const Access& a : inside)
       if (!is_safe(a, site, facts)) return false;
-    return std::all_of(targets.begin(), targets.end(), [&](const ir::Buffer& b) {
-      return is_unread_outside(b, inside, site, *x, facts);
-    });
+    return std::all_of(targets.begin(), targets.end(),
+                       [&](const ir::Buffer& b) { return is_unread_outside(b, inside, site, *x, facts); });
   }
 
   /// In bounds without the condition, and of memory that holds something.
@@ -88,9 +92,8 @@ class GuardDropper {
   }
 
   bool is_input(const ir::Buffer& buffer) const {
-    return std::any_of(k_.params.begin(), k_.params.end(), [&](const ir::Param& p) {
-      return p.buffer == buffer && p.role == ArgRole::input;
-    });
+    return std::any_of(k_.params.begin(), k_.params.end(),
+                       [&](const ir::Param& p) { return p.buffer == buffer && p.role == ArgRole::input; });
   }
 
   /// Every read of `buffer` elsewhere is under a condition that keeps to the elements for which this one holds.
@@ -110,8 +113,8 @@ class GuardDropper {
     return true;
   }
 
-  std::optional<Kept> what_is_kept(const ir::Buffer& buffer, const std::vector<Access>& inside, const Site& alloc,
-                                   const ir::Binary& condition, const ir::Facts& facts) {
+  std::optional<Kept> what_is_kept(const ir::Buffer& buffer, const std::vector<Access>& inside,
+                                   const Site& alloc, const ir::Binary& condition, const ir::Facts& facts) {
     std::optional<Kept> kept;
     for (const Access& a : inside) {
       if (a.buffer != buffer || !a.writes()) continue;
@@ -120,7 +123,8 @@ class GuardDropper {
         const Expr offset = ir::simplify(condition.a - a.index[d], facts);
         if (is_outside(offset, alloc) && is_outside(condition.b, alloc)) found = Kept{d, offset, condition.b};
       }
-      if (!found || (kept && (kept->dim != found->dim || !ir::same(kept->offset, found->offset)))) return std::nullopt;
+      if (!found || (kept && (kept->dim != found->dim || !ir::same(kept->offset, found->offset))))
+        return std::nullopt;
       kept = found;
     }
     return kept;
@@ -149,7 +153,8 @@ bool is_fully_written(const ir::Kernel& k, const Site& alloc, const Stmt& reader
   for (const Access& a : collect_accesses(scope.body)) {
     if (contains(reader, a.statement)) return false;
     if (a.buffer != scope.buffer || a.kind != Access::Kind::write || !covers_buffer(a, facts)) continue;
-    const bool complete = std::none_of(a.loops.begin(), a.loops.end(), [&](const Stmt& l) { return contains(l, reader); });
+    const bool complete =
+        std::none_of(a.loops.begin(), a.loops.end(), [&](const Stmt& l) { return contains(l, reader); });
     if (complete) return true;
   }
   return false;
@@ -164,8 +169,8 @@ bool includes(const std::vector<Expr>& all, const std::vector<Expr>& some) {
 }
 
 /// Every element of the region for which the conditions hold is written by the access.
-bool covers(const Access& a, const Region& region, const std::vector<Var>& t, const std::vector<Expr>& conditions,
-            const ir::Facts& facts) {
+bool covers(const Access& a, const Region& region, const std::vector<Var>& t,
+            const std::vector<Expr>& conditions, const ir::Facts& facts) {
   if (!is_certain(a, facts)) return false;
   const Region own = region_of(a, facts);
   const bool boxes = same_box(own, region, facts);
@@ -187,7 +192,8 @@ bool is_written_before(const ir::Kernel& k, const Site& site, const ir::Buffer& 
       for (const Stmt& item : q->items) {
         if (item == site.path[i + 1]) break;
         for (const Access& a : collect_accesses(item))
-          if (a.buffer == buffer && a.kind == Access::Kind::write && covers(a, region, t, conditions, facts)) return true;
+          if (a.buffer == buffer && a.kind == Access::Kind::write && covers(a, region, t, conditions, facts))
+            return true;
       }
     enter(facts, site.path[i]);
   }

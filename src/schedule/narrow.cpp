@@ -13,16 +13,20 @@ namespace {
 
 using Buffers = std::vector<ir::Buffer>;
 
-bool has(const Buffers& buffers, const ir::Buffer& b) { return std::find(buffers.begin(), buffers.end(), b) != buffers.end(); }
+bool has(const Buffers& buffers, const ir::Buffer& b) {
+  return std::find(buffers.begin(), buffers.end(), b) != buffers.end();
+}
 
 bool writes_any(const Stmt& s, const Buffers& buffers) {
   const ir::Accesses found = ir::buffers_of(s);
-  return std::any_of(found.written.begin(), found.written.end(), [&](const ir::Buffer& b) { return has(buffers, b); });
+  return std::any_of(found.written.begin(), found.written.end(),
+                     [&](const ir::Buffer& b) { return has(buffers, b); });
 }
 
 bool reads_any(const Stmt& s, const Buffers& buffers) {
   const ir::Accesses found = ir::buffers_of(s);
-  return std::any_of(found.read.begin(), found.read.end(), [&](const ir::Buffer& b) { return has(buffers, b); });
+  return std::any_of(found.read.begin(), found.read.end(),
+                     [&](const ir::Buffer& b) { return has(buffers, b); });
 }
 
 /// The unit computes the buffers, nothing else that outlives it, and does not read them but to update.
@@ -30,18 +34,21 @@ Status check_unit(const ir::Kernel& k, const Stmt& unit, const Buffers& buffers,
   for (const Access& a : collect_accesses(unit)) {
     const std::string& name = a.buffer->name;
     if (a.writes() && !a.local && !has(buffers, a.buffer))
-      return rejected(code, "the nest that computes `" + buffers.front()->name + "` also writes `" + name + "`", k, a.statement,
-                      "a buffer that is computed in nests of its own");
+      return rejected(code,
+                      "the nest that computes `" + buffers.front()->name + "` also writes `" + name + "`", k,
+                      a.statement, "a buffer that is computed in nests of its own");
     if (a.kind == Access::Kind::read && has(buffers, a.buffer))
-      return rejected(code, "`" + name + "` is computed from itself", k, a.statement, "a buffer whose nests do not read it");
+      return rejected(code, "`" + name + "` is computed from itself", k, a.statement,
+                      "a buffer whose nests do not read it");
   }
   return Unit{};
 }
 
 /// Loops of the unit to shrink, with the dimension that they index.
 Result<std::map<Var, std::size_t>> loops_to_narrow(const ir::Kernel& k, const std::vector<Access>& accesses,
-                                                   const std::map<ir::Buffer, ir::Buffer>& local, const Region& region,
-                                                   const ir::Facts& facts, ErrorCode code) {
+                                                   const std::map<ir::Buffer, ir::Buffer>& local,
+                                                   const Region& region, const ir::Facts& facts,
+                                                   ErrorCode code) {
   std::map<Var, std::size_t> out;
   for (const Access& a : accesses) {
     if (!a.writes() || !local.contains(a.buffer)) continue;
@@ -54,17 +61,18 @@ Result<std::map<Var, std::size_t>> loops_to_narrow(const ir::Kernel& k, const st
         continue;
       }
       return rejected(code,
-                      "dimension " + std::to_string(d) + " of `" + a.buffer->name + "` is written at " + ir::print(a.index[d]) +
-                          ", not at one serial loop over all of it, while only " + ir::print(region[d].extent) +
-                          " elements are used",
-                      k, a.statement, "this step before the loops of `" + a.buffer->name + "` are split or bound");
+                      "dimension " + std::to_string(d) + " of `" + a.buffer->name + "` is written at " +
+                          ir::print(a.index[d]) + ", not at one serial loop over all of it, while only " +
+                          ir::print(region[d].extent) + " elements are used",
+                      k, a.statement,
+                      "this step before the loops of `" + a.buffer->name + "` are split or bound");
     }
   }
   return out;
 }
 
-Stmt shrink_loops(const Stmt& s, const std::map<Var, std::size_t>& loops, const Region& region, const ir::Buffer& buffer,
-                  const ir::Facts& facts, bool guarded) {
+Stmt shrink_loops(const Stmt& s, const std::map<Var, std::size_t>& loops, const Region& region,
+                  const ir::Buffer& buffer, const ir::Facts& facts, bool guarded) {
   const auto same_expr = [](const Expr& e) { return e; };
   const auto* l = as<ir::Loop>(s);
   const auto it = l ? loops.find(l->var) : loops.end();
@@ -103,8 +111,8 @@ std::optional<Var> plain_loop(const Access& access, std::size_t d, const ir::Fac
   return std::nullopt;
 }
 
-Result<Producers> find_producers(const ir::Kernel& k, const Buffers& buffers, const Site& at, bool user_writes,
-                                 ErrorCode code) {
+Result<Producers> find_producers(const ir::Kernel& k, const Buffers& buffers, const Site& at,
+                                 bool user_writes, ErrorCode code) {
   const std::string& name = buffers.front()->name;
   for (std::size_t i = 0; i + 1 < at.path.size(); ++i) {
     const auto* q = as<ir::Seq>(at.path[i]);
@@ -125,21 +133,24 @@ Result<Producers> find_producers(const ir::Kernel& k, const Buffers& buffers, co
       }
     }
     const bool used_behind = user_writes && writes_any(p.user, buffers) &&
-                             std::any_of(p.after.begin(), p.after.end(), [&](const Stmt& item) { return reads_any(item, buffers); });
+                             std::any_of(p.after.begin(), p.after.end(),
+                                         [&](const Stmt& item) { return reads_any(item, buffers); });
     if (p.units.empty() && !used_behind) continue;
     if (!user_writes && writes_any(p.user, buffers))
       return rejected(code, "`" + name + "` is also written by the nest that holds the loop", k, p.user,
                       "a loop of a later nest, which only reads `" + name + "`");
     for (const Stmt& item : p.after)
       if (writes_any(item, buffers))
-        return rejected(code, "`" + name + "` is written again afterwards", k, item, "a buffer that is complete before its first use");
+        return rejected(code, "`" + name + "` is written again afterwards", k, item,
+                        "a buffer that is complete before its first use");
     return p;
   }
   return rejected(code, "no nest in front of the loop computes `" + name + "`", k, at.stmt(),
                   "a loop of a nest that comes after the one that computes `" + name + "`");
 }
 
-Status check_inputs(const ir::Kernel& k, const std::vector<Stmt>& units, const std::vector<Stmt>& others, ErrorCode code) {
+Status check_inputs(const ir::Kernel& k, const std::vector<Stmt>& units, const std::vector<Stmt>& others,
+                    ErrorCode code) {
   std::set<ir::Buffer> inputs;
   for (const Stmt& u : units)
     for (const Access& a : collect_accesses(u))
@@ -147,8 +158,8 @@ Status check_inputs(const ir::Kernel& k, const std::vector<Stmt>& units, const s
   for (const Stmt& other : others)
     for (const Access& a : collect_accesses(other))
       if (a.writes() && !a.local && inputs.contains(a.buffer))
-        return rejected(code, "`" + a.buffer->name + "`, which the moved nest uses, is written in between", k, a.statement,
-                        "a buffer whose inputs are not overwritten before the loop");
+        return rejected(code, "`" + a.buffer->name + "`, which the moved nest uses, is written in between", k,
+                        a.statement, "a buffer whose inputs are not overwritten before the loop");
   return Unit{};
 }
 
@@ -168,7 +179,8 @@ Result<Stmt> narrow(const ir::Kernel& k, const Stmt& unit, const std::map<ir::Bu
     return rejected(code, "a loop of the nest is parallel already", k, unit, "this step before `parallel`");
   std::map<Var, Expr> shifted;
   for (const auto& [v, d] : loops) shifted[v] = region[d].base + ir::var(v);
-  const bool reads = std::any_of(accesses.begin(), accesses.end(), [](const Access& a) { return a.kind == Access::Kind::read; });
+  const bool reads = std::any_of(accesses.begin(), accesses.end(),
+                                 [](const Access& a) { return a.kind == Access::Kind::read; });
   Stmt out = ir::substitute(unit, shifted);
   out = shrink_loops(out, loops, region, local.begin()->first, facts, reads);
   return redirect(out, facts, local, relative_to(region));

@@ -11,7 +11,7 @@ namespace loopwright::schedule {
 /// Statements of one sequence that compute `buffers` and nothing else that outlives them, and the item that uses them.
 struct Producers {
   std::vector<ir::Stmt> units;
-  ir::Stmt user;            ///< the item of the same sequence on the way to the loop
+  ir::Stmt user;                  ///< the item of the same sequence on the way to the loop
   std::vector<ir::Stmt> between;  ///< items after the first unit that are neither
   std::vector<ir::Stmt> after;    ///< items behind the user
 };
@@ -22,13 +22,14 @@ Result<Producers> find_producers(const ir::Kernel& k, const std::vector<ir::Buff
                                  bool user_writes, ErrorCode code);
 
 /// Rejects with `code` when something the units read is written by one of `others`: they could not move past it.
-Status check_inputs(const ir::Kernel& k, const std::vector<ir::Stmt>& units, const std::vector<ir::Stmt>& others,
-                    ErrorCode code);
+Status check_inputs(const ir::Kernel& k, const std::vector<ir::Stmt>& units,
+                    const std::vector<ir::Stmt>& others, ErrorCode code);
 
 /// The unit over the region only, writing the local buffers. `facts` holds at its new place. The loops keep their
 /// variables. Rejects with `code` when a dimension that shrinks is not indexed by one plain loop over all of it.
-Result<ir::Stmt> narrow(const ir::Kernel& k, const ir::Stmt& unit, const std::map<ir::Buffer, ir::Buffer>& local,
-                        const Region& region, const ir::Facts& facts, ErrorCode code);
+Result<ir::Stmt> narrow(const ir::Kernel& k, const ir::Stmt& unit,
+                        const std::map<ir::Buffer, ir::Buffer>& local, const Region& region,
+                        const ir::Facts& facts, ErrorCode code);
 
 /// A loop over the whole of dimension `d` that a nest indexes a buffer with; empty when the index is something else.
 std::optional<ir::Var> plain_loop(const Access& access, std::size_t d, const ir::Facts& facts);

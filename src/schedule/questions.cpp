@@ -20,7 +20,8 @@ struct Leaf {
   std::vector<Stmt> loops;
 };
 
-void find_leaves(const Stmt& s, std::vector<Stmt>& loops, std::map<ir::Buffer, std::size_t>& depth, std::vector<Leaf>& out) {
+void find_leaves(const Stmt& s, std::vector<Stmt>& loops, std::map<ir::Buffer, std::size_t>& depth,
+                 std::vector<Leaf>& out) {
   if (const auto* a = as<ir::Alloc>(s)) depth[a->buffer] = loops.size();
   const auto* st = as<ir::Store>(s);
   const auto* up = as<ir::Update>(s);
@@ -31,10 +32,12 @@ void find_leaves(const Stmt& s, std::vector<Stmt>& loops, std::map<ir::Buffer, s
     return;
   }
   if (as<ir::Loop>(s)) loops.push_back(s);
-  ir::map_children(s, [](const Expr& e) { return e; }, [&](const Stmt& child) {
-    find_leaves(child, loops, depth, out);
-    return child;
-  });
+  ir::map_children(
+      s, [](const Expr& e) { return e; },
+      [&](const Stmt& child) {
+        find_leaves(child, loops, depth, out);
+        return child;
+      });
   if (as<ir::Loop>(s)) loops.pop_back();
 }
 
@@ -66,9 +69,8 @@ std::vector<ReadInfo> reads_of(const Leaf& leaf) {
     ReadInfo info{a.buffer->name, {}};
     for (const Expr& e : a.index) {
       const auto* ref = as<ir::VarRef>(e);
-      const bool loop = ref && std::any_of(leaf.loops.begin(), leaf.loops.end(), [&](const Stmt& l) {
-        return as<ir::Loop>(l)->var == ref->var;
-      });
+      const bool loop = ref && std::any_of(leaf.loops.begin(), leaf.loops.end(),
+                                           [&](const Stmt& l) { return as<ir::Loop>(l)->var == ref->var; });
       info.dims.push_back(loop ? ref->var.hint : "");
     }
     const bool seen = std::any_of(out.begin(), out.end(), [&](const ReadInfo& x) {
@@ -133,7 +135,8 @@ std::vector<NestInfo> describe_nests(const ir::Kernel& k) {
     for (const Stmt& s : leaf.loops) {
       const ir::Var& v = as<ir::Loop>(s)->var;
       info.loops.push_back({v.hint});
-      const bool spatial = std::any_of(index.begin(), index.end(), [&](const Expr& e) { return ir::uses(e, v); });
+      const bool spatial =
+          std::any_of(index.begin(), index.end(), [&](const Expr& e) { return ir::uses(e, v); });
       (spatial ? info.spatial : info.reduction).push_back({v.hint});
     }
     info.reads = reads_of(leaf);
@@ -173,10 +176,12 @@ std::vector<LoopId> describe_children(const ir::Kernel& k, const std::string& lo
       out.push_back({l->var.hint});
       return;
     }
-    ir::map_children(s, [](const Expr& e) { return e; }, [&](const Stmt& child) {
-      visit(child);
-      return child;
-    });
+    ir::map_children(
+        s, [](const Expr& e) { return e; },
+        [&](const Stmt& child) {
+          visit(child);
+          return child;
+        });
   };
   if (loop.empty()) visit(k.body);
   else if (const auto site = find_loop(k, loop)) visit(site->loop().body);

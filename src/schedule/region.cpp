@@ -25,14 +25,16 @@ Range whole_range(const Expr& shape) { return {ir::int_imm(0), shape, true, fals
 bool is_zero(const Expr& e) { return ir::as_int(e) == 0; }
 
 /// Upper bound (exclusive) of `index` from a condition `index + rest < bound` around the access, if there is one.
-Expr bound_by_condition(const Access& a, const Expr& index, const std::vector<Var>& inner, const ir::Facts& facts) {
+Expr bound_by_condition(const Access& a, const Expr& index, const std::vector<Var>& inner,
+                        const ir::Facts& facts) {
   for (const Expr& c : a.conditions) {
     const auto* x = as<ir::Binary>(c);
     if (!x || x->op != ir::BinaryOp::lt) continue;
     const Expr rest = ir::simplify(x->a - index, facts);
     const Expr bound = ir::simplify(x->b - rest, facts);
     const auto used = ir::free_vars(bound);
-    if (std::none_of(inner.begin(), inner.end(), [&](const Var& v) { return used.contains(v); })) return bound;
+    if (std::none_of(inner.begin(), inner.end(), [&](const Var& v) { return used.contains(v); }))
+      return bound;
   }
   return nullptr;
 }
@@ -72,7 +74,8 @@ std::map<Var, int> count_uses(const Access& a, const std::vector<Var>& inner) {
 void settle(Range& r, const Expr& shape, const ir::Facts& facts) {
   r.base = ir::simplify(r.base, facts);
   r.extent = ir::simplify(r.extent, facts);
-  if (facts.bounds(r.extent).lo < 0) r.extent = ir::max(r.extent, ir::int_imm(0));  // loops without iterations
+  if (facts.bounds(r.extent).lo < 0)
+    r.extent = ir::max(r.extent, ir::int_imm(0));  // loops without iterations
   const auto n = ir::as_int(shape), extent = ir::as_int(r.extent);
   if (is_zero(r.base) && (ir::same(r.extent, shape) || ir::same(r.extent, ir::simplify(shape, facts)) ||
                           (n && extent && *extent >= *n))) {
@@ -103,7 +106,8 @@ Range range_of(const Access& a, std::size_t d, const std::vector<Var>& inner, co
     if (it == affine->coefficients.end() || it->second == 0) continue;
     const Expr& extent = a.loop(i).extent;
     const auto used = ir::free_vars(extent);
-    if (std::any_of(inner.begin(), inner.end(), [&](const Var& v) { return used.contains(v); })) return whole_range(shape);
+    if (std::any_of(inner.begin(), inner.end(), [&](const Var& v) { return used.contains(v); }))
+      return whole_range(shape);
     if (it->second < 0) r.base = r.base + (extent - ir::int_imm(1)) * ir::int_imm(it->second);
     parts.push_back({std::abs(it->second), extent});
     shared = shared || uses.at(inner[i]) > 1;
@@ -123,7 +127,8 @@ Range range_of(const Access& a, std::size_t d, const std::vector<Var>& inner, co
 
 Range join(const Range& a, const Range& b, const Expr& shape, const ir::Facts& facts) {
   const auto covers = [&](Range big, const Range& small) {
-    big.exact = big.exact && (big.whole || (ir::same(big.base, small.base) && ir::same(big.extent, small.extent)));
+    big.exact =
+        big.exact && (big.whole || (ir::same(big.base, small.base) && ir::same(big.extent, small.extent)));
     return big;
   };
   if (a.whole) return covers(a, b);
@@ -157,7 +162,8 @@ Region region_of(const Access& access, const ir::Facts& facts) {
   }
   const std::map<Var, int> uses = count_uses(access, inner);
   Region region;
-  for (std::size_t d = 0; d < access.index.size(); ++d) region.push_back(range_of(access, d, inner, uses, facts, inside));
+  for (std::size_t d = 0; d < access.index.size(); ++d)
+    region.push_back(range_of(access, d, inner, uses, facts, inside));
   return region;
 }
 
@@ -167,11 +173,12 @@ Region join(const Region& a, const Region& b, const ir::Buffer& buffer, const ir
   return out;
 }
 
-Region region_of(const std::vector<Access>& accesses, const std::vector<ir::Buffer>& buffers, const ir::Facts& facts,
-                 bool reads_only) {
+Region region_of(const std::vector<Access>& accesses, const std::vector<ir::Buffer>& buffers,
+                 const ir::Facts& facts, bool reads_only) {
   std::optional<Region> region;
   for (const Access& a : accesses) {
-    if (std::find(buffers.begin(), buffers.end(), a.buffer) == buffers.end() || (reads_only && a.writes())) continue;
+    if (std::find(buffers.begin(), buffers.end(), a.buffer) == buffers.end() || (reads_only && a.writes()))
+      continue;
     const Region one = region_of(a, facts);
     region = region ? join(*region, one, a.buffer, facts) : one;
   }
@@ -184,7 +191,8 @@ Region region_of(const std::vector<Access>& accesses, const std::vector<ir::Buff
 bool same_box(const Region& a, const Region& b, const ir::Facts& facts) {
   for (std::size_t d = 0; d < a.size(); ++d) {
     if (a[d].whole && b[d].whole) continue;
-    if (!is_zero(ir::simplify(a[d].base - b[d].base, facts)) || !is_zero(ir::simplify(a[d].extent - b[d].extent, facts)))
+    if (!is_zero(ir::simplify(a[d].base - b[d].base, facts)) ||
+        !is_zero(ir::simplify(a[d].extent - b[d].extent, facts)))
       return false;
   }
   return true;

@@ -37,15 +37,16 @@ std::string buffer_names(const ir::Kernel& k, bool params) {
 
 Result<Site> require_loop(const ir::Kernel& k, const std::string& name) {
   if (auto site = find_loop(k, name)) return *site;
-  return rejected(ErrorCode::unknown_loop, "no loop is named `" + name + "`", {}, "a loop of the kernel: " + loop_names(k));
+  return rejected(ErrorCode::unknown_loop, "no loop is named `" + name + "`", {},
+                  "a loop of the kernel: " + loop_names(k));
 }
 
 Result<Site> require_serial(const ir::Kernel& k, const std::string& name, bool unrolled) {
   LW_TRY(Site site, require_loop(k, name));
   const ir::LoopKind kind = site.loop().kind;
   if (kind == ir::LoopKind::serial || (unrolled && kind == ir::LoopKind::unroll)) return site;
-  return rejected(ErrorCode::bad_argument, "loop `" + name + "` is " + std::string(word(kind)) + " already", k, site.stmt(),
-                  "this step before `" + std::string(word(kind)) + " " + name + "`");
+  return rejected(ErrorCode::bad_argument, "loop `" + name + "` is " + std::string(word(kind)) + " already",
+                  k, site.stmt(), "this step before `" + std::string(word(kind)) + " " + name + "`");
 }
 
 Result<ir::Buffer> require_buffer(const ir::Kernel& k, const std::string& name) {
@@ -82,8 +83,9 @@ Status require_room(const ir::Kernel& k, const Site& at, Place place, ErrorCode 
   if (place != Place::global) return Unit{};
   for (const Stmt& s : at.path)
     if (const auto* l = as<ir::Loop>(s); l && l->kind == ir::LoopKind::parallel)
-      return rejected(code, "loop `" + l->var.hint + "` is parallel, and its iterations would share global memory", k, s,
-                      "place shared or registers");
+      return rejected(code,
+                      "loop `" + l->var.hint + "` is parallel, and its iterations would share global memory",
+                      k, s, "place shared or registers");
   return Unit{};
 }
 

@@ -13,7 +13,8 @@ inline Error rejected(ErrorCode code, std::string found, std::string where = {},
   return {code, {}, std::move(found), std::move(where), std::move(works)};
 }
 
-inline Error rejected(ErrorCode code, std::string found, const ir::Kernel& k, const ir::Stmt& marked, std::string works) {
+inline Error rejected(ErrorCode code, std::string found, const ir::Kernel& k, const ir::Stmt& marked,
+                      std::string works) {
   return {code, {}, std::move(found), ir::print_marked(k, marked), std::move(works)};
 }
 

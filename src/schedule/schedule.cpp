@@ -24,7 +24,10 @@ ir::Kernel name_loops(ir::Kernel k) {
   for (const ir::Param& p : k.params) used.insert(p.buffer->name);
   for (const ir::SymbolParam& s : k.symbols) used.insert(s.var.hint);
   ir::walk(
-      k.body, [&](const ir::Stmt& s) { if (const auto* a = ir::as<ir::Alloc>(s)) used.insert(a->buffer->name); },
+      k.body,
+      [&](const ir::Stmt& s) {
+        if (const auto* a = ir::as<ir::Alloc>(s)) used.insert(a->buffer->name);
+      },
       [](const ir::Expr&) {});
   const std::function<ir::Stmt(const ir::Stmt&)> visit = [&](const ir::Stmt& s) -> ir::Stmt {
     const auto* l = ir::as<ir::Loop>(s);
@@ -159,13 +162,14 @@ std::vector<LoopId> Schedule::hold(const std::string& buffer, const LoopId& loop
   return as_loops(take(&step));
 }
 
-std::vector<LoopId> Schedule::stage(const std::string& buffer, const LoopId& loop, Place place, const std::vector<int>& order,
-                                    const std::vector<std::int64_t>& tiles) {
+std::vector<LoopId> Schedule::stage(const std::string& buffer, const LoopId& loop, Place place,
+                                    const std::vector<int>& order, const std::vector<std::int64_t>& tiles) {
   const schedule::Step step = schedule::Stage{buffer, loop.name, place, order, tiles};
   return as_loops(take(&step));
 }
 
-std::vector<LoopId> Schedule::reduce_across(const LoopId& loop, std::int64_t ways, bool interleaved, Place place) {
+std::vector<LoopId> Schedule::reduce_across(const LoopId& loop, std::int64_t ways, bool interleaved,
+                                            Place place) {
   const schedule::Step step = schedule::ReduceAcross{loop.name, ways, interleaved, place};
   return as_loops(take(&step));
 }

@@ -70,7 +70,8 @@ bool is_param(const ir::Kernel& k, const ir::Buffer& buffer) {
 
 Stmt edit(const Stmt& s, const Edits& edits) {
   if (const auto it = edits.find(s.get()); it != edits.end()) return it->second;
-  return ir::map_children(s, [](const ir::Expr& e) { return e; }, [&](const Stmt& child) { return edit(child, edits); });
+  return ir::map_children(
+      s, [](const ir::Expr& e) { return e; }, [&](const Stmt& child) { return edit(child, edits); });
 }
 
 ir::Kernel edit(const ir::Kernel& k, const Edits& edits) {
@@ -83,8 +84,8 @@ Stmt drop_allocs(const Stmt& s, const std::vector<ir::Buffer>& buffers) {
   if (const auto* a = as<ir::Alloc>(s))
     for (const ir::Buffer& b : buffers)
       if (a->buffer == b) return drop_allocs(a->body, buffers);
-  return ir::map_children(s, [](const ir::Expr& e) { return e; },
-                          [&](const Stmt& child) { return drop_allocs(child, buffers); });
+  return ir::map_children(
+      s, [](const ir::Expr& e) { return e; }, [&](const Stmt& child) { return drop_allocs(child, buffers); });
 }
 
 void enter(ir::Facts& facts, const Stmt& s) {

@@ -32,8 +32,14 @@ Result<Picks> parse_picks(std::string_view source) {
     LW_TRY(pick.name, reader.expect_identifier("a pick"));
     LW_CHECK(reader.expect("=", "a pick"));
     LW_TRY(pick.value, reader.expect_integer("the value of a pick"));
-    const bool twice = std::any_of(out.begin(), out.end(), [&](const Pick& p) { return p.name == pick.name; });
-    if (twice) return Error{ErrorCode::duplicate_name, "read picks", "`" + pick.name + "` has two values", {}, "one value a pick"};
+    const bool twice =
+        std::any_of(out.begin(), out.end(), [&](const Pick& p) { return p.name == pick.name; });
+    if (twice)
+      return Error{ErrorCode::duplicate_name,
+                   "read picks",
+                   "`" + pick.name + "` has two values",
+                   {},
+                   "one value a pick"};
     out.push_back(std::move(pick));
     if (reader.at_newline()) reader.next();
   }
@@ -52,8 +58,10 @@ std::int64_t Space::pick(const std::string& name, const std::vector<std::int64_t
     return c.pick.value;
   }
   std::int64_t value = domain.front();
-  const auto chosen = std::find_if(chosen_.begin(), chosen_.end(), [&](const Pick& p) { return p.name == name; });
-  const bool known = chosen != chosen_.end() && std::find(domain.begin(), domain.end(), chosen->value) != domain.end();
+  const auto chosen =
+      std::find_if(chosen_.begin(), chosen_.end(), [&](const Pick& p) { return p.name == name; });
+  const bool known =
+      chosen != chosen_.end() && std::find(domain.begin(), domain.end(), chosen->value) != domain.end();
   if (known) value = chosen->value;
   else if (random_) value = domain[next_random(state_) % domain.size()];
   choices_.push_back({{name, value}, domain});

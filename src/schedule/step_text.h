@@ -29,9 +29,13 @@ class FieldWriter {
   void names(const std::vector<std::string>& n) { add(text::join(n, ", ")); }
   void number(std::int64_t n) { add(std::to_string(n)); }
   void numbers(const std::vector<std::int64_t>& n);
-  void flag(std::string_view when_false, std::string_view when_true, bool value) { add(value ? when_true : when_false); }
+  void flag(std::string_view when_false, std::string_view when_true, bool value) {
+    add(value ? when_true : when_false);
+  }
   template <class E>
-  void choice(const std::vector<std::string_view>& words, E value) { add(words[static_cast<std::size_t>(value)]); }
+  void choice(const std::vector<std::string_view>& words, E value) {
+    add(words[static_cast<std::size_t>(value)]);
+  }
   /// `w` and the numbers when there are any.
   template <class Int>
   void optional_numbers(std::string_view w, const std::vector<Int>& n) {
@@ -59,7 +63,9 @@ class FieldReader {
   void numbers(std::vector<std::int64_t>& n);
   void flag(std::string_view when_false, std::string_view when_true, bool& value);
   template <class E>
-  void choice(const std::vector<std::string_view>& words, E& value) { value = static_cast<E>(one_of(words)); }
+  void choice(const std::vector<std::string_view>& words, E& value) {
+    value = static_cast<E>(one_of(words));
+  }
   template <class Int>
   void optional_numbers(std::string_view w, std::vector<Int>& n) {
     if (!status_.ok() || !reader_.accept(w)) return;

@@ -62,18 +62,22 @@ IndexMap relative_to(const Region& region) {
   };
 }
 
-Result<ir::Buffer> make_local(const ir::Buffer& of, std::string name, std::vector<Expr> shape, Place place, ErrorCode code) {
+Result<ir::Buffer> make_local(const ir::Buffer& of, std::string name, std::vector<Expr> shape, Place place,
+                              ErrorCode code) {
   if (place == Place::registers) {
     std::int64_t elements = 1;
     for (const Expr& n : shape) {
       const auto value = ir::as_int(n);
       if (!value)
-        return rejected(code, "the region of `" + of->name + "` has the extent " + ir::print(n) + ", which is not constant", {},
-                        "place shared, or a loop further in whose body uses a constant region");
-      elements = *value > kMaxRegisterElements ? kMaxRegisterElements + 1 : elements * std::max<std::int64_t>(1, *value);
+        return rejected(
+            code,
+            "the region of `" + of->name + "` has the extent " + ir::print(n) + ", which is not constant", {},
+            "place shared, or a loop further in whose body uses a constant region");
+      elements = *value > kMaxRegisterElements ? kMaxRegisterElements + 1
+                                               : elements * std::max<std::int64_t>(1, *value);
       if (elements > kMaxRegisterElements)
-        return rejected(ErrorCode::too_large, "the region of `" + of->name + "` has more than 4096 elements", {},
-                        "place shared, or a loop further in whose body uses a smaller region");
+        return rejected(ErrorCode::too_large, "the region of `" + of->name + "` has more than 4096 elements",
+                        {}, "place shared, or a loop further in whose body uses a smaller region");
     }
   }
   ir::BufferInfo info;
@@ -108,8 +112,8 @@ std::vector<Expr> bounds_of(const ir::Buffer& buffer, const Region& region, cons
   return out;
 }
 
-std::optional<std::vector<Expr>> conditions_of(const Access& access, const Region& region, const std::vector<Var>& t,
-                                               const ir::Facts& facts) {
+std::optional<std::vector<Expr>> conditions_of(const Access& access, const Region& region,
+                                               const std::vector<Var>& t, const ir::Facts& facts) {
   ir::Facts inside = facts;
   for (std::size_t d = 0; d < t.size(); ++d) inside.bind_loop(t[d], region[d].extent);
   ir::Facts original = facts;
@@ -155,14 +159,14 @@ bool is_certain(const Access& access, const ir::Facts& facts) {
   std::set<Var> idle, indexing;
   for (std::size_t i = 0; i < access.loops.size(); ++i) {
     const ir::Loop& l = access.loop(i);
-    const bool indexes = std::any_of(access.index.begin(), access.index.end(), [&](const Expr& e) { return ir::uses(e, l.var); });
+    const bool indexes = std::any_of(access.index.begin(), access.index.end(),
+                                     [&](const Expr& e) { return ir::uses(e, l.var); });
     (indexes ? indexing : idle).insert(l.var);
     if (!indexes && !at.proves(ir::lt(ir::int_imm(0), l.extent))) return false;
     at.bind_loop(l.var, l.extent);
   }
-  return std::none_of(access.conditions.begin(), access.conditions.end(), [&](const Expr& c) {
-    return uses_any(c, idle) && !at.proves(c);
-  });
+  return std::none_of(access.conditions.begin(), access.conditions.end(),
+                      [&](const Expr& c) { return uses_any(c, idle) && !at.proves(c); });
 }
 
 Expr conjunction(const std::vector<Expr>& conditions) {

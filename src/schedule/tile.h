@@ -23,8 +23,8 @@ IndexMap relative_to(const Region& region);
 
 /// A buffer like `of` with another name, shape and place. With Place::registers the shape must be constant and hold at
 /// most 4096 elements, or `code` is the answer.
-Result<ir::Buffer> make_local(const ir::Buffer& of, std::string name, std::vector<ir::Expr> shape, Place place,
-                              ErrorCode code);
+Result<ir::Buffer> make_local(const ir::Buffer& of, std::string name, std::vector<ir::Expr> shape,
+                              Place place, ErrorCode code);
 std::vector<ir::Expr> extents_of(const Region& region);
 /// alloc(b1, alloc(b2, .. body)).
 ir::Stmt alloc_all(const std::vector<ir::Buffer>& buffers, ir::Stmt body);

@@ -25,7 +25,9 @@ bool reaches(std::int64_t step, const Expr& extent, const Expr& shape, const ir:
 
 /// The bases count the dimension through in steps of `extent`, like the digits of a number.
 bool counts_through(std::vector<Digit> digits, const Range& r, const Expr& shape, const ir::Facts& facts) {
-  if (digits.empty()) return r.whole || (ir::as_int(r.base) == 0 && facts.proves(ir::binary(ir::BinaryOp::le, shape, r.extent)));
+  if (digits.empty())
+    return r.whole ||
+           (ir::as_int(r.base) == 0 && facts.proves(ir::binary(ir::BinaryOp::le, shape, r.extent)));
   const auto extent = ir::as_int(r.extent);
   if (!extent) return false;
   std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.step < b.step; });
@@ -63,8 +65,9 @@ std::optional<std::string> explain_no_tiling(const Region& region, const ir::Buf
       ++used[i];
     }
     if (!plain || !counts_through(digits, region[d], buffer->shape[d], facts))
-      return "dimension " + std::to_string(d) + " of `" + buffer->name + "` is touched at " + ir::print(region[d].base) +
-             " .. +" + ir::print(region[d].extent) + ", which does not count it through";
+      return "dimension " + std::to_string(d) + " of `" + buffer->name + "` is touched at " +
+             ir::print(region[d].base) + " .. +" + ir::print(region[d].extent) +
+             ", which does not count it through";
   }
   for (std::size_t i = 0; i < vars.size(); ++i)
     if (used[i] != 1 && !is_single(loops[i], facts))

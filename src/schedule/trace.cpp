@@ -7,8 +7,8 @@ namespace loopwright::schedule {
 namespace {
 
 Error bad_trace(int line, std::string found, std::string where, std::string works) {
-  return {ErrorCode::bad_trace, "replay a trace", "line " + std::to_string(line) + ": " + std::move(found), std::move(where),
-          std::move(works)};
+  return {ErrorCode::bad_trace, "replay a trace", "line " + std::to_string(line) + ": " + std::move(found),
+          std::move(where), std::move(works)};
 }
 
 /// Reads the fields of the step whose verb is `verb`; empty when no step has it.
@@ -34,21 +34,25 @@ std::string all_verbs(std::index_sequence<I...>) {
 
 Status read_version(text::Reader& reader) {
   if (!reader.at("trace") || reader.peek(1).kind != text::TokenKind::integer)
-    return Error{ErrorCode::trace_version, "replay a trace", "the text does not begin with `trace` and a version", {},
+    return Error{ErrorCode::trace_version,
+                 "replay a trace",
+                 "the text does not begin with `trace` and a version",
+                 {},
                  "a trace of version " + std::to_string(kTraceVersion)};
   reader.next();
   const text::Token version = reader.next();
   if (version.integer != static_cast<std::uint64_t>(kTraceVersion))
     return Error{ErrorCode::trace_version, "replay a trace",
-                 "it was made by version " + version.text + " of the steps, this is version " + std::to_string(kTraceVersion),
+                 "it was made by version " + version.text + " of the steps, this is version " +
+                     std::to_string(kTraceVersion),
                  "line 1", "tune the workload again, or replay with the generator that made it"};
   return reader.expect_line_end("the version of a trace");
 }
 
 /// As bad_trace, with the message of the reader as the reason.
 Error as_bad_trace(int line, const Error& e) {
-  return {ErrorCode::bad_trace, e.asked.empty() ? "replay a trace" : e.asked, "line " + std::to_string(line) + ": " + e.found,
-          e.where, e.works};
+  return {ErrorCode::bad_trace, e.asked.empty() ? "replay a trace" : e.asked,
+          "line " + std::to_string(line) + ": " + e.found, e.where, e.works};
 }
 
 Result<TracedStep> read_line(text::Reader& reader) {
@@ -56,7 +60,10 @@ Result<TracedStep> read_line(text::Reader& reader) {
   FieldReader fields(reader, "the step `" + verb + "` of a trace");
   const auto step = read_step(verb, fields);
   if (!step)
-    return Error{ErrorCode::bad_trace, "read a step of a trace", "there is no step `" + verb + "`", {},
+    return Error{ErrorCode::bad_trace,
+                 "read a step of a trace",
+                 "there is no step `" + verb + "`",
+                 {},
                  "one of " + all_verbs(std::make_index_sequence<std::variant_size_v<Step>>())};
   LW_CHECK(fields.status());
   TracedStep out{*step, {}};
@@ -134,8 +141,10 @@ Result<ir::Kernel> replay(const ir::Kernel& naive, const std::vector<TracedStep>
       return bad_trace(line, std::string(name(e.code)) + ": " + e.asked + ": " + e.found, e.where, e.works);
     }
     if (!steps[i].made.empty() && applied->made != steps[i].made)
-      return bad_trace(line, "`" + text(steps[i].step) + "` makes " + text::join(applied->made, " ") + ", not " +
-                                 text::join(steps[i].made, " "), {}, "the kernel that the trace was made for");
+      return bad_trace(line,
+                       "`" + text(steps[i].step) + "` makes " + text::join(applied->made, " ") + ", not " +
+                           text::join(steps[i].made, " "),
+                       {}, "the kernel that the trace was made for");
     k = std::move(applied->kernel);
   }
   return k;

@@ -44,11 +44,12 @@ bool allocates_little(const ir::Stmt& s) {
     }
   }
   bool all = true;
-  ir::map_children(s, [](const ir::Expr& e) { return e; },
-                   [&](const ir::Stmt& child) {
-                     all = all && allocates_little(child);
-                     return child;
-                   });
+  ir::map_children(
+      s, [](const ir::Expr& e) { return e; },
+      [&](const ir::Stmt& child) {
+        all = all && allocates_little(child);
+        return child;
+      });
   return all;
 }
 

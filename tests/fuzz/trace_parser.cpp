@@ -10,7 +10,8 @@
 namespace {
 
 const loopwright::ir::Kernel& subject() {
-  static const loopwright::ir::Kernel k = *loopwright::ir::parse_kernel(R"(kernel mm(a: f32[m, k] in, b: f32[k, n] in, bias: f32[n] in, y: f32[m, n] out)
+  static const loopwright::ir::Kernel k = *loopwright::ir::parse_kernel(
+      R"(kernel mm(a: f32[m, k] in, b: f32[k, n] in, bias: f32[n] in, y: f32[m, n] out)
   symbol k in 0..40
   symbol m in 0..40
   symbol n in 0..40

@@ -40,8 +40,10 @@ std::string check_round_trip(const ir::Kernel& k) {
   const std::string once = ir::print(k);
   const auto again = ir::parse_kernel(once);
   if (!again.ok()) return "printed kernel does not parse: " + again.error().message() + "\n" + once;
-  if (ir::print(*again) != once) return "printed kernel reads back as another:\n" + once + "---\n" + ir::print(*again);
-  if (auto status = ir::verify(k); !status.ok()) return "kernel does not verify: " + status.error().message() + "\n" + once;
+  if (ir::print(*again) != once)
+    return "printed kernel reads back as another:\n" + once + "---\n" + ir::print(*again);
+  if (auto status = ir::verify(k); !status.ok())
+    return "kernel does not verify: " + status.error().message() + "\n" + once;
   return {};
 }
 
@@ -62,7 +64,8 @@ Outcome apply_steps(const ir::Kernel& input, const std::string& text) {
   for (const schedule::TracedStep& s : *steps) {
     auto applied = schedule::apply_step(k, s.step);
     if (applied.ok() && !s.made.empty() && s.made != applied->made)
-      out.error = Error{ErrorCode::bad_trace, schedule::text(s), "it makes " + text::join(applied->made, " "), {}, {}};
+      out.error = Error{
+          ErrorCode::bad_trace, schedule::text(s), "it makes " + text::join(applied->made, " "), {}, {}};
     if (!applied.ok()) out.error = applied.error();
     if (out.error) return out;
     out.steps.push_back({s.step, applied->made});
@@ -79,14 +82,17 @@ std::string check_replay(const ir::Kernel& input, const Outcome& outcome) {
   if (schedule::print_trace(*parsed) != trace) return "printed trace reads back as another:\n" + trace;
   const auto again = schedule::replay(input, *parsed);
   if (!again.ok()) return "trace does not replay: " + again.error().message();
-  if (ir::print(*again) != ir::print(*outcome.kernel)) return "the replayed trace gives another kernel:\n" + ir::print(*again);
+  if (ir::print(*again) != ir::print(*outcome.kernel))
+    return "the replayed trace gives another kernel:\n" + ir::print(*again);
   return {};
 }
 
 std::string check_error(const Section& section, const Outcome& outcome) {
-  if (!outcome.error) return "expected " + section.argument + ", but every step was accepted:\n" + ir::print(*outcome.kernel);
+  if (!outcome.error)
+    return "expected " + section.argument + ", but every step was accepted:\n" + ir::print(*outcome.kernel);
   const std::string message = outcome.error->message();
-  if (name(outcome.error->code) != section.argument) return "expected " + section.argument + ", found " + message;
+  if (name(outcome.error->code) != section.argument)
+    return "expected " + section.argument + ", found " + message;
   for (const std::string& line : lines_of(section.body))
     if (message.find(line) == std::string::npos) return "the message lacks `" + line + "`:\n" + message;
   return {};
@@ -110,16 +116,17 @@ std::vector<Bindings> read_runs(const std::string& body) {
 }
 
 std::string check_runs(const std::string& body, const ir::Kernel& input, const Outcome& outcome) {
-  const bool regroups = std::any_of(outcome.steps.begin(), outcome.steps.end(), [](const schedule::TracedStep& s) {
-    return std::holds_alternative<schedule::ReduceAcross>(s.step);
-  });
+  const bool regroups = std::any_of(
+      outcome.steps.begin(), outcome.steps.end(),
+      [](const schedule::TracedStep& s) { return std::holds_alternative<schedule::ReduceAcross>(s.step); });
   std::uint64_t seed = 1;
   for (const Bindings& symbols : read_runs(body)) {
     const Arguments arguments = random_arguments(input, symbols, ++seed);
     const auto expected = interpret_copy(input, symbols, arguments);
     if (!expected.ok()) return "input does not run: " + expected.error().message();
     const auto found = interpret_copy(*outcome.kernel, symbols, arguments);
-    if (!found.ok()) return "result does not run: " + found.error().message() + "\n" + ir::print(*outcome.kernel);
+    if (!found.ok())
+      return "result does not run: " + found.error().message() + "\n" + ir::print(*outcome.kernel);
     if (const auto difference = find_difference(input, *expected, *found, regroups))
       return "run gives another result: " + *difference + "\n" + ir::print(*outcome.kernel);
   }
@@ -142,7 +149,8 @@ const Section* Golden::find(const std::string& name) const {
 
 std::string Golden::text() const {
   std::string out = comment;
-  for (const Section& s : sections) out += "--- " + s.name + (s.argument.empty() ? "" : " " + s.argument) + "\n" + s.body;
+  for (const Section& s : sections)
+    out += "--- " + s.name + (s.argument.empty() ? "" : " " + s.argument) + "\n" + s.body;
   return out;
 }
 
@@ -154,7 +162,8 @@ Golden split_sections(const std::string& text) {
     ++number;
     if (line.rfind("--- ", 0) == 0) {
       const std::size_t blank = line.find(' ', 4);
-      golden.sections.push_back({line.substr(4, blank - 4), blank == std::string::npos ? "" : line.substr(blank + 1), "", number});
+      golden.sections.push_back(
+          {line.substr(4, blank - 4), blank == std::string::npos ? "" : line.substr(blank + 1), "", number});
     } else {
       (golden.sections.empty() ? golden.comment : golden.sections.back().body) += line + "\n";
     }
@@ -184,7 +193,8 @@ std::string run_golden(Golden& golden, bool update) {
     if (s.name != "expect") continue;
     const std::string printed = ir::print(*outcome.kernel);
     if (update) s.body = printed;
-    if (s.body != printed) return "line " + std::to_string(s.line) + ": expected another kernel; found\n" + printed;
+    if (s.body != printed)
+      return "line " + std::to_string(s.line) + ": expected another kernel; found\n" + printed;
   }
   const Section* run = golden.find("run");
   if (!run) return steps ? "there is no run section" : "";

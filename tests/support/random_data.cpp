@@ -34,7 +34,8 @@ ir::Array make_array(const ir::Param& p, const ir::Kernel& k, const Bindings& sy
     array.strides.push_back(evaluate(p.buffer->strides[d], k, symbols));
     last += array.strides[d] * std::max<std::int64_t>(0, shape[d] - 1);
   }
-  array.data.assign(static_cast<std::size_t>(last + 1) * static_cast<std::size_t>(size_bytes(array.dtype)), 0);
+  array.data.assign(static_cast<std::size_t>(last + 1) * static_cast<std::size_t>(size_bytes(array.dtype)),
+                    0);
   return array;
 }
 
@@ -51,7 +52,7 @@ void fill(ir::Array& array, std::mt19937_64& random) {
 
 bool is_close(double a, double b, const Tolerance& t) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  if (a == b) return std::signbit(a) == std::signbit(b) || t.relative > 0;
+  if (a == b) return std::signbit(a) == std::signbit(b) || t.relative > 0 || t.signless_zero;
   return std::abs(a - b) <= t.relative * std::max({std::abs(a), std::abs(b), t.floor});
 }
 
@@ -84,18 +85,20 @@ Result<Arguments> interpret_copy(const ir::Kernel& k, const Bindings& symbols, c
   return copy;
 }
 
-std::optional<std::string> find_difference(const ir::Kernel& k, const Arguments& expected, const Arguments& found,
-                                           bool may_regroup) {
+std::optional<std::string> find_difference(const ir::Kernel& k, const Arguments& expected,
+                                           const Arguments& found, bool may_regroup, bool signless_zero) {
   for (const ir::Param& p : k.params) {
     if (p.role == ArgRole::input) continue;
     const ir::Array &a = expected.at(p.buffer->name), &b = found.at(p.buffer->name);
-    const Tolerance tolerance = may_regroup ? regrouped(a.dtype) : Tolerance{};
+    Tolerance tolerance = may_regroup ? regrouped(a.dtype) : Tolerance{};
+    tolerance.signless_zero = signless_zero;
     const std::size_t bytes = static_cast<std::size_t>(size_bytes(a.dtype));
     for (std::size_t at = 0; at + bytes <= a.data.size(); at += bytes) {
-      const double x = ir::load_element(a.dtype, a.data.data() + at), y = ir::load_element(b.dtype, b.data.data() + at);
+      const double x = ir::load_element(a.dtype, a.data.data() + at),
+                   y = ir::load_element(b.dtype, b.data.data() + at);
       if (is_close(x, y, tolerance)) continue;
-      return p.buffer->name + " at element " + std::to_string(at / bytes) + ": expected " + std::to_string(x) + ", found " +
-             std::to_string(y);
+      return p.buffer->name + " at element " + std::to_string(at / bytes) + ": expected " +
+             std::to_string(x) + ", found " + std::to_string(y);
     }
   }
   return std::nullopt;

@@ -20,6 +20,7 @@ Arguments random_arguments(const ir::Kernel& k, const Bindings& symbols, std::ui
 struct Tolerance {
   double relative = 0;
   double floor = 1;
+  bool signless_zero = false;  ///< -0 equals +0: compiled min and max do not tell them apart
 };
 /// For results whose sums were regrouped, by the dtype of the buffer.
 Tolerance regrouped(DType dtype);
@@ -28,7 +29,8 @@ Tolerance regrouped(DType dtype);
 Result<Arguments> interpret_copy(const ir::Kernel& k, const Bindings& symbols, const Arguments& arguments);
 
 /// The first difference between outputs of `k`, in words; empty when there is none.
-std::optional<std::string> find_difference(const ir::Kernel& k, const Arguments& expected, const Arguments& found,
-                                           bool may_regroup);
+std::optional<std::string> find_difference(const ir::Kernel& k, const Arguments& expected,
+                                           const Arguments& found, bool may_regroup,
+                                           bool signless_zero = false);
 
 }  // namespace loopwright::test

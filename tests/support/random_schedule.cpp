@@ -17,7 +17,8 @@ using Random = std::mt19937_64;
 struct Parts {
   std::vector<ir::Stmt> loops;
   std::vector<std::string> allocated, buffers;
-  bool regroups_badly = false;  ///< a sum in half precision: regrouping it changes more than any tolerance allows
+  bool regroups_badly =
+      false;  ///< a sum in half precision: regrouping it changes more than any tolerance allows
 };
 
 Parts parts_of(const ir::Kernel& k) {
@@ -29,7 +30,8 @@ Parts parts_of(const ir::Kernel& k) {
         if (ir::as<ir::Loop>(s)) p.loops.push_back(s);
         if (const auto* u = ir::as<ir::Update>(s)) {
           const DType t = u->buffers.front()->dtype;
-          p.regroups_badly = p.regroups_badly || ((t == DType::f16 || t == DType::bf16) && !ir::is_exact(u->monoid, t));
+          p.regroups_badly =
+              p.regroups_badly || ((t == DType::f16 || t == DType::bf16) && !ir::is_exact(u->monoid, t));
         }
         if (const auto* a = ir::as<ir::Alloc>(s)) {
           p.allocated.push_back(a->buffer->name);
@@ -41,7 +43,9 @@ Parts parts_of(const ir::Kernel& k) {
 }
 
 template <class T>
-const T& one_of(const std::vector<T>& from, Random& random) { return from[random() % from.size()]; }
+const T& one_of(const std::vector<T>& from, Random& random) {
+  return from[random() % from.size()];
+}
 
 std::string a_loop(const Parts& p, Random& random) {
   if (p.loops.empty() || random() % 64 == 0) return "no_such_loop";
@@ -54,7 +58,9 @@ std::string a_buffer(const Parts& p, Random& random, bool allocated) {
 }
 
 Place a_place(Random& random) {
-  return one_of(std::vector<Place>{Place::global, Place::shared, Place::shared, Place::registers, Place::registers}, random);
+  return one_of(
+      std::vector<Place>{Place::global, Place::shared, Place::shared, Place::registers, Place::registers},
+      random);
 }
 
 /// The loops of the perfect nest that begins at a random loop.
@@ -76,7 +82,8 @@ std::vector<std::string> a_nest(const Parts& p, Random& random) {
 
 schedule::Step a_split(const Parts& p, Random& random) {
   schedule::Split s{a_loop(p, random), {}, random() % 8 == 0 ? Tail::exact : Tail::guard};
-  for (std::size_t n = 1 + random() % 4 / 3; n > 0; --n) s.factors.push_back(one_of(std::vector<std::int64_t>{1, 2, 3, 4, 4, 8}, random));
+  for (std::size_t n = 1 + random() % 4 / 3; n > 0; --n)
+    s.factors.push_back(one_of(std::vector<std::int64_t>{1, 2, 3, 4, 4, 8}, random));
   return s;
 }
 
@@ -94,7 +101,11 @@ schedule::Step a_fuse(const Parts& p, Random& random) {
 }
 
 schedule::Step a_stage(const ir::Kernel& k, const Parts& p, Random& random) {
-  schedule::Stage s{a_buffer(p, random, random() % 2), random() % 10 == 0 ? "" : a_loop(p, random), a_place(random), {}, {}};
+  schedule::Stage s{a_buffer(p, random, random() % 2),
+                    random() % 10 == 0 ? "" : a_loop(p, random),
+                    a_place(random),
+                    {},
+                    {}};
   std::size_t rank = 0;
   for (const ir::Param& x : k.params)
     if (x.buffer->name == s.buffer) rank = x.buffer->shape.size();
@@ -109,7 +120,8 @@ schedule::Step a_stage(const ir::Kernel& k, const Parts& p, Random& random) {
     for (std::size_t d = 0; d < rank; ++d) s.order.push_back(static_cast<int>(d));
   std::shuffle(s.order.begin(), s.order.end(), random);
   if (random() % 2)
-    for (std::size_t d = 0; d < rank; ++d) s.tiles.push_back(one_of(std::vector<std::int64_t>{1, 1, 2, 4}, random));
+    for (std::size_t d = 0; d < rank; ++d)
+      s.tiles.push_back(one_of(std::vector<std::int64_t>{1, 1, 2, 4}, random));
   return s;
 }
 
@@ -118,21 +130,34 @@ schedule::Step a_stage(const ir::Kernel& k, const Parts& p, Random& random) {
 schedule::Step random_step(const ir::Kernel& k, Random& random) {
   const Parts p = parts_of(k);
   switch (random() % 24) {
-    case 0: case 1: case 2: case 3: return a_split(p, random);
-    case 4: case 5: case 6: return a_reorder(p, random);
-    case 7: case 8: return a_fuse(p, random);
-    case 9: return schedule::Parallel{p.loops.empty() || random() % 2 ? a_loop(p, random) : ir::as<ir::Loop>(p.loops.front())->var.hint};
+    case 0:
+    case 1:
+    case 2:
+    case 3: return a_split(p, random);
+    case 4:
+    case 5:
+    case 6: return a_reorder(p, random);
+    case 7:
+    case 8: return a_fuse(p, random);
+    case 9:
+      return schedule::Parallel{
+          p.loops.empty() || random() % 2 ? a_loop(p, random) : ir::as<ir::Loop>(p.loops.front())->var.hint};
     case 10: return schedule::Unroll{a_loop(p, random)};
     case 11: return schedule::Vectorize{a_loop(p, random)};
-    case 12: case 13: return schedule::InlineBuffer{a_buffer(p, random, true)};
-    case 14: case 15: return schedule::ComputeAt{a_buffer(p, random, true), a_loop(p, random), a_place(random)};
-    case 16: case 17: return schedule::FuseEpilogue{a_buffer(p, random, false), a_loop(p, random), a_place(random)};
-    case 18: case 19: return schedule::Hold{a_buffer(p, random, false), a_loop(p, random), a_place(random)};
-    case 20: case 21: return a_stage(k, p, random);
+    case 12:
+    case 13: return schedule::InlineBuffer{a_buffer(p, random, true)};
+    case 14:
+    case 15: return schedule::ComputeAt{a_buffer(p, random, true), a_loop(p, random), a_place(random)};
+    case 16:
+    case 17: return schedule::FuseEpilogue{a_buffer(p, random, false), a_loop(p, random), a_place(random)};
+    case 18:
+    case 19: return schedule::Hold{a_buffer(p, random, false), a_loop(p, random), a_place(random)};
+    case 20:
+    case 21: return a_stage(k, p, random);
     case 22:
       if (p.regroups_badly) return schedule::Vectorize{a_loop(p, random)};
-      return schedule::ReduceAcross{a_loop(p, random), one_of(std::vector<std::int64_t>{2, 3, 4, 8}, random), random() % 2 == 0,
-                                    a_place(random)};
+      return schedule::ReduceAcross{a_loop(p, random), one_of(std::vector<std::int64_t>{2, 3, 4, 8}, random),
+                                    random() % 2 == 0, a_place(random)};
     default: return schedule::AssumeAlignment{std::int64_t{1} << random() % 7};
   }
 }
@@ -141,13 +166,15 @@ namespace {
 
 std::string check_rejection(const Error& e) {
   const int number = static_cast<int>(e.code);
-  const bool known = (number >= 100 && number < 300) && e.code != ErrorCode::malformed_ir && e.code != ErrorCode::bad_trace;
+  const bool known =
+      (number >= 100 && number < 300) && e.code != ErrorCode::malformed_ir && e.code != ErrorCode::bad_trace;
   if (known && !e.asked.empty() && !e.found.empty() && !e.works.empty()) return {};
   return "a rejection lacks a part: " + e.message();
 }
 
 std::string check_kernel(const ir::Kernel& k) {
-  if (auto status = ir::verify(k); !status.ok()) return "the kernel does not verify: " + status.error().message();
+  if (auto status = ir::verify(k); !status.ok())
+    return "the kernel does not verify: " + status.error().message();
   const std::string printed = ir::print(k);
   const auto again = ir::parse_kernel(printed);
   if (!again.ok()) return "the kernel's text does not parse: " + again.error().message() + "\n" + printed;

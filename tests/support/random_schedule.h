@@ -18,7 +18,8 @@ struct RandomSchedule {
   std::vector<schedule::TracedStep> steps;  ///< those that were accepted
   ir::Kernel kernel;
   int rejected = 0;
-  std::string wrong;  ///< a rejection without its parts, or a kernel that does not verify; empty when all is well
+  std::string
+      wrong;  ///< a rejection without its parts, or a kernel that does not verify; empty when all is well
 };
 /// Applies up to `attempts` random steps.
 RandomSchedule random_schedule(const ir::Kernel& naive, std::uint64_t seed, int attempts);

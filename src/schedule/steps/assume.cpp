@@ -24,8 +24,8 @@ Result<Applied> apply(const ir::Kernel& k, const AssumeMultiple& step) {
   const Symbol& symbol = it->symbol;
   if (step.factor < 1 || symbol.hi / step.factor * step.factor < symbol.lo)
     return rejected(ErrorCode::bad_argument,
-                    "no value of `" + symbol.name + "` in " + std::to_string(symbol.lo) + ".." + std::to_string(symbol.hi) +
-                        " is a multiple of " + std::to_string(step.factor),
+                    "no value of `" + symbol.name + "` in " + std::to_string(symbol.lo) + ".." +
+                        std::to_string(symbol.hi) + " is a multiple of " + std::to_string(step.factor),
                     {}, "a factor of at least 1 and at most " + std::to_string(symbol.hi));
   Guard more;
   more.symbols.push_back({symbol.name, 0, INT64_MAX, step.factor});
@@ -35,8 +35,10 @@ Result<Applied> apply(const ir::Kernel& k, const AssumeMultiple& step) {
 }
 
 Result<Applied> apply(const ir::Kernel& k, const AssumeAlignment& step) {
-  if (step.bytes < 1 || step.bytes > kMaxAlignment || !std::has_single_bit(static_cast<std::uint64_t>(step.bytes)))
-    return rejected(ErrorCode::bad_argument, std::to_string(step.bytes) + " bytes", {}, "a power of two from 1 to 4096");
+  if (step.bytes < 1 || step.bytes > kMaxAlignment ||
+      !std::has_single_bit(static_cast<std::uint64_t>(step.bytes)))
+    return rejected(ErrorCode::bad_argument, std::to_string(step.bytes) + " bytes", {},
+                    "a power of two from 1 to 4096");
   Guard more;
   more.alignment_bytes = step.bytes;
   Applied out{k, {}};

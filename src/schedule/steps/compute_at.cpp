@@ -13,7 +13,8 @@ namespace {
 constexpr ErrorCode kCode = ErrorCode::illegal_compute_at;
 
 /// Nobody but the loop's body and the producers reads the buffers.
-Status check_readers(const ir::Kernel& k, const std::vector<ir::Buffer>& buffers, const Producers& p, const Site& site) {
+Status check_readers(const ir::Kernel& k, const std::vector<ir::Buffer>& buffers, const Producers& p,
+                     const Site& site) {
   std::set<Stmt> allowed;
   const auto allow = [&](const Stmt& root) {
     for (const Access& a : collect_accesses(root)) allowed.insert(a.statement);
@@ -21,8 +22,10 @@ Status check_readers(const ir::Kernel& k, const std::vector<ir::Buffer>& buffers
   for (const Stmt& u : p.units) allow(u);
   allow(site.loop().body);
   for (const Access& a : collect_accesses(k.body))
-    if (std::find(buffers.begin(), buffers.end(), a.buffer) != buffers.end() && !allowed.contains(a.statement))
-      return rejected(kCode, "`" + a.buffer->name + "` is also used outside `" + site.loop().var.hint + "`", k, a.statement,
+    if (std::find(buffers.begin(), buffers.end(), a.buffer) != buffers.end() &&
+        !allowed.contains(a.statement))
+      return rejected(kCode, "`" + a.buffer->name + "` is also used outside `" + site.loop().var.hint + "`",
+                      k, a.statement,
                       "compute the other readers at this loop first, or a loop around all of them");
   return Unit{};
 }

@@ -20,10 +20,11 @@ Result<Applied> apply(const ir::Kernel& k, const Fuse& step) {
   }
   const ir::Loop& inner = inner_site.loop();
   if (at != inner_site.stmt())
-    return rejected(ErrorCode::not_nested, "`" + step.inner + "` is not all that `" + step.outer + "` holds", k, site.stmt(),
-                    "two loops that are directly nested, outer first");
+    return rejected(ErrorCode::not_nested, "`" + step.inner + "` is not all that `" + step.outer + "` holds",
+                    k, site.stmt(), "two loops that are directly nested, outer first");
   if (ir::uses(inner.extent, outer.var))
-    return rejected(ErrorCode::illegal_fuse, "the extent " + ir::print(inner.extent) + " depends on `" + step.outer + "`", k,
+    return rejected(ErrorCode::illegal_fuse,
+                    "the extent " + ir::print(inner.extent) + " depends on `" + step.outer + "`", k,
                     inner_site.stmt(), "loops with independent extents");
 
   Names names(k);
@@ -32,7 +33,8 @@ Result<Applied> apply(const ir::Kernel& k, const Fuse& step) {
   const Expr f = ir::var(fused);
   Stmt body = inner.body;
   for (auto it = conditions.rbegin(); it != conditions.rend(); ++it) body = ir::if_then(*it, body);
-  body = ir::substitute(body, {{outer.var, ir::floor_div(f, inner.extent)}, {inner.var, ir::mod(f, inner.extent)}});
+  body = ir::substitute(body,
+                        {{outer.var, ir::floor_div(f, inner.extent)}, {inner.var, ir::mod(f, inner.extent)}});
   body = ir::loop(fused, ir::simplify(outer.extent * inner.extent, facts), body);
   return Applied{edit(k, {{site.stmt().get(), body}}), {fused.hint}};
 }

@@ -17,7 +17,9 @@ namespace {
 constexpr ErrorCode kCode = ErrorCode::illegal_epilogue;
 using Buffers = std::vector<ir::Buffer>;
 
-bool has(const Buffers& buffers, const ir::Buffer& b) { return std::find(buffers.begin(), buffers.end(), b) != buffers.end(); }
+bool has(const Buffers& buffers, const ir::Buffer& b) {
+  return std::find(buffers.begin(), buffers.end(), b) != buffers.end();
+}
 
 /// The consumer's nest: its statement in the sequence, and the store inside.
 struct Consumer {
@@ -53,8 +55,9 @@ Result<Consumer> find_consumer(const ir::Kernel& k, const ir::Buffer& buffer, co
     return l ? l->kind == ir::LoopKind::serial : as<ir::Let>(s) != nullptr;
   });
   if (!st || st->buffer != buffer || !plain)
-    return rejected(kCode, "`" + buffer->name + "` is not computed by a pointwise nest of serial loops with one store", k,
-                    c.unit, "fuse_epilogue before the loops of `" + buffer->name + "` are changed");
+    return rejected(
+        kCode, "`" + buffer->name + "` is not computed by a pointwise nest of serial loops with one store", k,
+        c.unit, "fuse_epilogue before the loops of `" + buffer->name + "` are changed");
   c.accesses = collect_accesses(c.unit);
   return c;
 }
@@ -65,12 +68,15 @@ Result<Buffers> find_completed(const ir::Kernel& k, const Site& site, const Cons
   const std::vector<Access> body = collect_accesses(site.loop().body);
   for (const Access& a : body) {
     if (!a.writes() || a.local || has(out, a.buffer)) continue;
-    const bool read = std::any_of(c.accesses.begin(), c.accesses.end(), [&](const Access& r) { return r.buffer == a.buffer; });
+    const bool read = std::any_of(c.accesses.begin(), c.accesses.end(),
+                                  [&](const Access& r) { return r.buffer == a.buffer; });
     if (!read) continue;
     const Buffers group = update_group(k.body, a.buffer);
     if (!out.empty() && !has(group, out.front()))
-      return rejected(kCode, "the consumer reads both `" + out.front()->name + "` and `" + a.buffer->name + "` of the loop", k,
-                      c.unit, "a consumer of one result");
+      return rejected(
+          kCode,
+          "the consumer reads both `" + out.front()->name + "` and `" + a.buffer->name + "` of the loop", k,
+          c.unit, "a consumer of one result");
     out = group;
   }
   if (out.empty())
@@ -86,8 +92,9 @@ Status check_readers(const ir::Kernel& k, const Buffers& tile, const Site& site,
   for (const Access& a : c.accesses) allowed.insert(a.statement);
   for (const Access& a : collect_accesses(k.body))
     if (a.kind == Access::Kind::read && has(tile, a.buffer) && !allowed.contains(a.statement))
-      return rejected(kCode, "`" + a.buffer->name + "` is also read elsewhere", k, a.statement,
-                      "a producer that only `" + std::get<ir::Store>(c.chain.leaf->v).buffer->name + "` reads");
+      return rejected(
+          kCode, "`" + a.buffer->name + "` is also read elsewhere", k, a.statement,
+          "a producer that only `" + std::get<ir::Store>(c.chain.leaf->v).buffer->name + "` reads");
   return Unit{};
 }
 
@@ -107,7 +114,8 @@ Status check_move(const ir::Kernel& k, const Producers& p, const Consumer& c, co
       if (!a.local && ((a.writes() && inputs.contains(a.buffer)) || a.buffer == target))
         return rejected(kCode,
                         a.buffer == target ? "`" + target->name + "` is used before the consumer's place"
-                                           : "`" + a.buffer->name + "`, which the consumer reads, is not complete at the loop",
+                                           : "`" + a.buffer->name +
+                                                 "`, which the consumer reads, is not complete at the loop",
                         k, a.statement, "a consumer whose other inputs are complete before the loop");
   return Unit{};
 }
@@ -123,8 +131,8 @@ Result<std::vector<std::optional<Var>>> map_loops(const ir::Kernel& k, const Con
       const auto v = plain_loop(a, d, facts);
       if (!v || (out[d] && !(*out[d] == *v)))
         return rejected(kCode,
-                        "the consumer reads dimension " + std::to_string(d) + " of `" + a.buffer->name + "` at " +
-                            ir::print(a.index[d]) + ", not at one plain loop over all of it",
+                        "the consumer reads dimension " + std::to_string(d) + " of `" + a.buffer->name +
+                            "` at " + ir::print(a.index[d]) + ", not at one plain loop over all of it",
                         k, a.statement, "a consumer that reads its producer element by element");
       out[d] = v;
     }
@@ -174,7 +182,8 @@ Result<Applied> apply(const ir::Kernel& k, const FuseEpilogue& step) {
   LW_TRY(const Buffers tile, find_completed(k, site, c));
   LW_TRY(const Producers p, find_producers(k, tile, site, true, kCode));
   if (std::find(p.after.begin(), p.after.end(), c.unit) == p.after.end())
-    return rejected(kCode, "the consumer does not follow the producer in one sequence", k, c.unit, "a consumer next to its producer");
+    return rejected(kCode, "the consumer does not follow the producer in one sequence", k, c.unit,
+                    "a consumer next to its producer");
   LW_CHECK(check_readers(k, tile, site, c));
   LW_CHECK(check_move(k, p, c, tile));
   LW_CHECK(check_inputs(k, p.units, p.between, kCode));
@@ -189,7 +198,8 @@ Result<Applied> apply(const ir::Kernel& k, const FuseEpilogue& step) {
     if (inside_user && as<ir::Loop>(s)) loops.push_back(s);
   }
   if (const auto wrong = explain_no_tiling(region, tile.front(), loops, facts))
-    return rejected(kCode, *wrong, k, site.stmt(), "a loop with every reduction loop of `" + tile.front()->name + "` inside it");
+    return rejected(kCode, *wrong, k, site.stmt(),
+                    "a loop with every reduction loop of `" + tile.front()->name + "` inside it");
   LW_TRY(const auto consumer_loops, map_loops(k, c, tile, region, facts));
 
   std::map<ir::Buffer, ir::Buffer> local;
@@ -206,7 +216,8 @@ Result<Applied> apply(const ir::Kernel& k, const FuseEpilogue& step) {
     edits[u.get()] = ir::seq({});
   }
   items.push_back(redirect(body, facts, local, relative_to(region)));
-  items.push_back(redirect(build_epilogue(c, consumer_loops, region, tile.front(), facts), facts, local, relative_to(region)));
+  items.push_back(redirect(build_epilogue(c, consumer_loops, region, tile.front(), facts), facts, local,
+                           relative_to(region)));
   edits[c.unit.get()] = ir::seq({});
   edits[site.stmt().get()] = with_body(site.stmt(), alloc_all(allocs, ir::seq(std::move(items))));
   Applied out{edit(k, edits), {}};

@@ -34,19 +34,23 @@ bool includes(const std::vector<Expr>& all, const std::vector<Expr>& some) {
   });
 }
 
-Result<Held> find_held(const ir::Kernel& k, const ir::Buffer& buffer, const Site& site, const ir::Facts& facts) {
+Result<Held> find_held(const ir::Kernel& k, const ir::Buffer& buffer, const Site& site,
+                       const ir::Facts& facts) {
   Held held;
   held.buffers = update_group(k.body, buffer);
   const std::vector<Access> accesses = collect_accesses(site.loop().body);
   held.written = written_buffers(accesses);
   for (const Access& a : accesses)
-    if (std::find(held.buffers.begin(), held.buffers.end(), a.buffer) != held.buffers.end()) held.accesses.push_back(a);
-  const bool written = std::any_of(held.accesses.begin(), held.accesses.end(), [](const Access& a) { return a.writes(); });
+    if (std::find(held.buffers.begin(), held.buffers.end(), a.buffer) != held.buffers.end())
+      held.accesses.push_back(a);
+  const bool written =
+      std::any_of(held.accesses.begin(), held.accesses.end(), [](const Access& a) { return a.writes(); });
   if (!written)
-    return rejected(kCode, "the body of `" + site.loop().var.hint + "` does not write `" + buffer->name + "`", k, site.stmt(),
-                    "stage, for a buffer that is only read");
+    return rejected(kCode, "the body of `" + site.loop().var.hint + "` does not write `" + buffer->name + "`",
+                    k, site.stmt(), "stage, for a buffer that is only read");
   if (std::any_of(held.accesses.begin(), held.accesses.end(), [](const Access& a) { return a.local; }))
-    return rejected(kCode, "`" + buffer->name + "` is allocated inside the loop", k, site.stmt(), "a loop inside its allocation");
+    return rejected(kCode, "`" + buffer->name + "` is allocated inside the loop", k, site.stmt(),
+                    "a loop inside its allocation");
   held.region = region_of(held.accesses, held.buffers, facts, false);
   for (std::size_t d = 0; d < held.region.size(); ++d) held.t.push_back(ir::fresh_var("t"));
   for (const Access& a : held.accesses) {
@@ -59,8 +63,10 @@ Result<Held> find_held(const ir::Kernel& k, const ir::Buffer& buffer, const Site
     held.conditions = *conditions;
     return held;
   }
-  return rejected(kCode, "no write covers the region " + text(held.region) + " of `" + buffer->name + "` that the body uses", k,
-                  site.stmt(), "a loop whose body writes a dense box of `" + buffer->name + "`");
+  return rejected(
+      kCode,
+      "no write covers the region " + text(held.region) + " of `" + buffer->name + "` that the body uses", k,
+      site.stmt(), "a loop whose body writes a dense box of `" + buffer->name + "`");
 }
 
 /// True when the body writes every element of the buffer that it uses before it uses it.
@@ -106,12 +112,14 @@ Expr said_of(const std::vector<Expr>& conditions, const Held& held, const std::v
 
 std::vector<Var> make_loops(const Held& held, const std::string& base, Names& names) {
   std::vector<Var> out;
-  for (std::size_t d = 0; d < held.region.size(); ++d) out.push_back(names.var(base + "_" + std::to_string(d)));
+  for (std::size_t d = 0; d < held.region.size(); ++d)
+    out.push_back(names.var(base + "_" + std::to_string(d)));
   return out;
 }
 
 /// The nests in front that initialise the buffers, when each iteration of the loop completes its own tile.
-std::optional<Producers> find_initialiser(const ir::Kernel& k, const Held& held, const Site& site, const ir::Facts& facts) {
+std::optional<Producers> find_initialiser(const ir::Kernel& k, const Held& held, const Site& site,
+                                          const ir::Facts& facts) {
   auto found = find_producers(k, held.buffers, site, true, kCode);
   if (!found.ok() || found->units.empty()) return std::nullopt;
   for (const Stmt& u : found->units)
@@ -124,7 +132,8 @@ std::optional<Producers> find_initialiser(const ir::Kernel& k, const Held& held,
   };
   for (const Stmt& s : found->between)
     if (used(collect_accesses(s)) != 0) return std::nullopt;
-  if (used(collect_accesses(found->user)) != static_cast<std::ptrdiff_t>(held.accesses.size())) return std::nullopt;
+  if (used(collect_accesses(found->user)) != static_cast<std::ptrdiff_t>(held.accesses.size()))
+    return std::nullopt;
   std::vector<Stmt> loops;
   bool inside = false;
   for (const Stmt& s : site.path) {
@@ -137,14 +146,18 @@ std::optional<Producers> find_initialiser(const ir::Kernel& k, const Held& held,
 }
 
 /// Copies what the body uses before it writes it.
-Result<Stmt> make_fill(const ir::Kernel& k, const Held& held, const Site& site, const std::map<ir::Buffer, ir::Buffer>& local,
-                       const std::string& base, const ir::Facts& facts, Names& names) {
+Result<Stmt> make_fill(const ir::Kernel& k, const Held& held, const Site& site,
+                       const std::map<ir::Buffer, ir::Buffer>& local, const std::string& base,
+                       const ir::Facts& facts, Names& names) {
   Buffers filled;
   for (const ir::Buffer& b : held.buffers) {
     if (begins_with_write(held, b, facts)) continue;
     if (!is_written_before(k, site, b, held.region, held.t, held.conditions))
-      return rejected(kCode, "elements of `" + b->name + "` may have no value in front of the loop, and the body does not begin by writing them",
-                      k, site.stmt(), "a loop behind a nest that writes all of `" + b->name + "`");
+      return rejected(
+          kCode,
+          "elements of `" + b->name +
+              "` may have no value in front of the loop, and the body does not begin by writing them",
+          k, site.stmt(), "a loop behind a nest that writes all of `" + b->name + "`");
     filled.push_back(b);
   }
   if (filled.empty()) return ir::seq({});
@@ -174,7 +187,8 @@ Result<Applied> apply(const ir::Kernel& k, const Hold& step) {
   std::map<ir::Buffer, ir::Buffer> local;
   Buffers tiles;
   for (const ir::Buffer& b : held.buffers) {
-    LW_TRY(local[b], make_local(b, names.take(b->name + "_tile"), extents_of(held.region), step.place, kCode));
+    LW_TRY(local[b],
+           make_local(b, names.take(b->name + "_tile"), extents_of(held.region), step.place, kCode));
     tiles.push_back(local[b]);
   }
   const std::string base = local[buffer]->name;

@@ -19,7 +19,7 @@ constexpr double kMaxNodes = 20000;
 
 /// What an element is, in the variables `params` of its index.
 struct Definition {
-  std::vector<std::optional<Var>> params;           ///< empty where the dimension has the single index 0
+  std::vector<std::optional<Var>> params;  ///< empty where the dimension has the single index 0
   std::vector<std::pair<Var, Expr>> lets;
   Expr value;
   Stmt unit;
@@ -43,27 +43,31 @@ Result<Definition> find_definition(const ir::Kernel& k, const Site& alloc, const
   for (const Stmt& item : items_of(under_allocs(std::get<ir::Alloc>(alloc.stmt()->v).body, ignored))) {
     const ir::Accesses found = ir::buffers_of(item);
     if (std::find(found.written.begin(), found.written.end(), buffer) == found.written.end()) continue;
-    if (def.unit) return rejected(kCode, "more than one nest writes `" + buffer->name + "`", k, item, "compute_at");
+    if (def.unit)
+      return rejected(kCode, "more than one nest writes `" + buffer->name + "`", k, item, "compute_at");
     def.unit = item;
   }
   if (!def.unit)
-    return rejected(kCode, "no nest next to its allocation computes `" + buffer->name + "`", k, alloc.stmt(), "a buffer that a nest computes");
+    return rejected(kCode, "no nest next to its allocation computes `" + buffer->name + "`", k, alloc.stmt(),
+                    "a buffer that a nest computes");
   const Chain chain = chain_of(def.unit);
   const auto* st = as<ir::Store>(chain.leaf);
   for (const Stmt& s : chain.around) {
-    if (as<ir::If>(s)) return rejected(kCode, "a condition stands around the store", k, s, "inline_buffer before split");
+    if (as<ir::If>(s))
+      return rejected(kCode, "a condition stands around the store", k, s, "inline_buffer before split");
     if (const auto* l = as<ir::Let>(s)) def.lets.emplace_back(l->var, l->value);
   }
   if (!st || st->buffer != buffer)
-    return rejected(kCode, "`" + buffer->name + "` is not computed by a nest with a single store", k, def.unit,
-                    "compute_at, which takes any nest");
+    return rejected(kCode, "`" + buffer->name + "` is not computed by a nest with a single store", k,
+                    def.unit, "compute_at, which takes any nest");
   const std::vector<Access> accesses = collect_accesses(def.unit);
   const Access& write = accesses.back();
   for (std::size_t d = 0; d < st->index.size(); ++d) {
     auto v = plain_loop(write, d, facts);
     if (!v && !(ir::as_int(st->index[d]) == 0 && ir::as_int(buffer->shape[d]) == 1))
-      return rejected(kCode, "it is written at " + ir::print(st->index[d]) + ", not at a plain loop over the dimension", k,
-                      def.unit, "inline_buffer before the loops of `" + buffer->name + "` are changed");
+      return rejected(
+          kCode, "it is written at " + ir::print(st->index[d]) + ", not at a plain loop over the dimension",
+          k, def.unit, "inline_buffer before the loops of `" + buffer->name + "` are changed");
     def.params.push_back(v);
   }
   std::map<Var, Expr> single;  // loops of one iteration that the index leaves out
@@ -98,12 +102,14 @@ Status check_later(const ir::Kernel& k, const Site& alloc, const Definition& def
 /// Replaces the reads in one statement.
 class Replacer {
  public:
-  Replacer(ir::Buffer buffer, const Definition& def, Names& names) : buffer_(std::move(buffer)), def_(def), names_(names) {}
+  Replacer(ir::Buffer buffer, const Definition& def, Names& names)
+      : buffer_(std::move(buffer)), def_(def), names_(names) {}
 
   Stmt replace(const Stmt& s) {
     const bool leaf = as<ir::Store>(s) || as<ir::Update>(s);
     if (!leaf && !as<ir::Let>(s))
-      return ir::map_children(s, [&](const Expr& e) { return expand(e); }, [&](const Stmt& child) { return replace(child); });
+      return ir::map_children(
+          s, [&](const Expr& e) { return expand(e); }, [&](const Stmt& child) { return replace(child); });
     if (const auto* l = as<ir::Let>(s)) {
       const Stmt body = replace(l->body);
       Sites sites = find_sites({l->value});
@@ -111,11 +117,18 @@ class Replacer {
       return bind(sites, [&] { return ir::let(l->var, put(l->value, sites), body); });
     }
     std::vector<Expr> roots;
-    ir::map_children(s, [&](const Expr& e) { roots.push_back(e); return e; }, [](const Stmt& child) { return child; });
+    ir::map_children(
+        s,
+        [&](const Expr& e) {
+          roots.push_back(e);
+          return e;
+        },
+        [](const Stmt& child) { return child; });
     Sites sites = find_sites(roots);
     if (sites.empty()) return s;
     return bind(sites, [&] {
-      return ir::map_children(s, [&](const Expr& e) { return put(e, sites); }, [](const Stmt& child) { return child; });
+      return ir::map_children(
+          s, [&](const Expr& e) { return put(e, sites); }, [](const Stmt& child) { return child; });
     });
   }
 
@@ -132,7 +145,8 @@ class Replacer {
   using Sites = std::vector<ReadSite>;
 
   static bool same_index(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Expr& x, const Expr& y) { return ir::same(x, y); });
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const Expr& x, const Expr& y) { return ir::same(x, y); });
   }
 
   ReadSite* site_of(Sites& sites, const std::vector<Expr>& index) const {
@@ -216,7 +230,13 @@ class Replacer {
       r.value = ir::var(lets.back().first, def_.value->dtype);
     }
     Stmt out = make();
-    ir::map_children(out, [&](const Expr& e) { measure(e); return e; }, [](const Stmt& child) { return child; });
+    ir::map_children(
+        out,
+        [&](const Expr& e) {
+          measure(e);
+          return e;
+        },
+        [](const Stmt& child) { return child; });
     for (auto it = lets.rbegin(); it != lets.rend(); ++it) {
       measure(it->second);
       out = ir::let(it->first, it->second, out);
@@ -272,8 +292,10 @@ Result<Applied> apply(const ir::Kernel& k, const InlineBuffer& step) {
   Applied out{edit(k, {{def.unit.get(), ir::seq({})}}), {}};
   out.kernel.body = replacer.replace(drop_allocs(out.kernel.body, {buffer}));
   if (replacer.largest() > kMaxNodes)
-    return rejected(ErrorCode::too_large, "a statement would have " + std::to_string(static_cast<std::int64_t>(replacer.largest())) + " nodes",
-                    k, def.unit, "compute_at in registers instead");
+    return rejected(
+        ErrorCode::too_large,
+        "a statement would have " + std::to_string(static_cast<std::int64_t>(replacer.largest())) + " nodes",
+        k, def.unit, "compute_at in registers instead");
   return out;
 }
 

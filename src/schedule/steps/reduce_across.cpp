@@ -20,11 +20,11 @@ constexpr std::int64_t kMaxWays = 4096;
 
 /// The loop's body taken apart.
 struct Reduction {
-  Chain chain;                 ///< of the body; the leaf is the update
+  Chain chain;  ///< of the body; the leaf is the update
   const ir::Update* update = nullptr;
-  Access access;               ///< of its first buffer, rooted at the body
-  std::set<Var> spatial;       ///< loops inside that index the result
-  Region region;               ///< box of the result that the body updates
+  Access access;                  ///< of its first buffer, rooted at the body
+  std::set<Var> spatial;          ///< loops inside that index the result
+  Region region;                  ///< box of the result that the body updates
   std::vector<std::size_t> kept;  ///< its dimensions of more than one element
 };
 
@@ -47,24 +47,28 @@ Result<Reduction> find_reduction(const ir::Kernel& k, const Site& site) {
   for (const Access& a : accesses)
     if (a.kind == Access::Kind::read &&
         std::find(r.update->buffers.begin(), r.update->buffers.end(), a.buffer) != r.update->buffers.end())
-      return rejected(kCode, "the values that are combined depend on `" + a.buffer->name + "` itself", k, r.chain.leaf,
-                      "a reduction of other values");
+      return rejected(kCode, "the values that are combined depend on `" + a.buffer->name + "` itself", k,
+                      r.chain.leaf, "a reduction of other values");
   for (const Expr& e : r.update->index) {
     if (ir::uses(e, site.loop().var))
-      return rejected(kCode, "`" + site.loop().var.hint + "` indexes the result, so it does not reduce", k, r.chain.leaf,
+      return rejected(kCode, "`" + site.loop().var.hint + "` indexes the result, so it does not reduce", k,
+                      r.chain.leaf,
                       "a loop that `" + r.update->buffers.front()->name + "` is not indexed with");
     if (uses_any(e, lets))
-      return rejected(kCode, "the index of the result is computed in a Let", k, r.chain.leaf, "an index of loops only");
+      return rejected(kCode, "the index of the result is computed in a Let", k, r.chain.leaf,
+                      "an index of loops only");
   }
   const ir::Facts facts = facts_before(k, site);
   const auto equal = equal_iterations(accesses.back(), accesses.back(), facts, written_buffers(accesses));
   for (std::size_t i = 1; i < accesses.back().loops.size(); ++i) {
     const Var& v = accesses.back().loop(i).var;
-    const bool indexes = std::any_of(r.update->index.begin(), r.update->index.end(), [&](const Expr& e) { return ir::uses(e, v); });
+    const bool indexes = std::any_of(r.update->index.begin(), r.update->index.end(),
+                                     [&](const Expr& e) { return ir::uses(e, v); });
     if (!indexes) continue;
     r.spatial.insert(v);
     if (equal && !(*equal)[i])
-      return rejected(kCode, "iterations of `" + v.hint + "` inside it may update the same element", k, r.chain.leaf,
+      return rejected(kCode, "iterations of `" + v.hint + "` inside it may update the same element", k,
+                      r.chain.leaf,
                       "loops inside that index `" + r.update->buffers.front()->name + "` plainly");
   }
   r.access = collect_accesses(site.loop().body).back();
@@ -155,9 +159,11 @@ Result<Applied> apply(const ir::Kernel& k, const ReduceAcross& step) {
     LW_TRY(local[b], make_local(b, names.take(b->name + "_part"), shape, step.place, kCode));
     parts.push_back(local[b]);
   }
-  const Var w = names.var(step.loop + "_w"), inner = names.var(step.loop + "_i"), c = names.var(step.loop + "_c");
+  const Var w = names.var(step.loop + "_w"), inner = names.var(step.loop + "_i"),
+            c = names.var(step.loop + "_c");
   const Expr block = ir::simplify(ir::ceil_div(old.extent, ways), facts);
-  const Expr position = step.interleaved ? ir::var(inner) * ways + ir::var(w) : ir::var(w) * block + ir::var(inner);
+  const Expr position =
+      step.interleaved ? ir::var(inner) * ways + ir::var(w) : ir::var(w) * block + ir::var(inner);
 
   ir::Facts inside = facts;
   enter(inside, site.stmt());
@@ -173,10 +179,14 @@ Result<Applied> apply(const ir::Kernel& k, const ReduceAcross& step) {
     items.push_back(ir::loop(z, ways, make_init(r, parts, ir::var(z), true, step.loop, names)));
     items.push_back(ir::loop(inner, block, ir::loop(w, ways, body)));
   } else {
-    items.push_back(ir::loop(w, ways, ir::seq({make_init(r, parts, ir::var(w), false, step.loop, names), ir::loop(inner, block, body)})));
+    items.push_back(ir::loop(
+        w, ways,
+        ir::seq({make_init(r, parts, ir::var(w), false, step.loop, names), ir::loop(inner, block, body)})));
   }
-  items.push_back(ir::loop(c, ways, make_combine(r, parts, ir::var(c), step.interleaved, old.var, inside, names)));
-  return Applied{edit(k, {{site.stmt().get(), alloc_all(parts, ir::seq(std::move(items)))}}), {w.hint, inner.hint, c.hint}};
+  items.push_back(
+      ir::loop(c, ways, make_combine(r, parts, ir::var(c), step.interleaved, old.var, inside, names)));
+  return Applied{edit(k, {{site.stmt().get(), alloc_all(parts, ir::seq(std::move(items)))}}),
+                 {w.hint, inner.hint, c.hint}};
 }
 
 }  // namespace loopwright::schedule

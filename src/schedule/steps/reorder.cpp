@@ -82,19 +82,23 @@ Status check_order(const ir::Kernel& k, const Nest& nest, const std::vector<Stmt
         return rejected(ErrorCode::illegal_reorder,
                         "the extent " + ir::print(l->extent) + " of `" + l->var.hint + "` uses `" +
                             as<ir::Loop>(after[j])->var.hint + "`",
-                        k, after[i], "an order that keeps `" + as<ir::Loop>(after[j])->var.hint + "` outside");
+                        k, after[i],
+                        "an order that keeps `" + as<ir::Loop>(after[j])->var.hint + "` outside");
     if (l->kind == ir::LoopKind::vectorize && after[i] != nest.loops.back())
-      return rejected(ErrorCode::illegal_reorder, "loop `" + l->var.hint + "` is vectorized and must stay innermost", k,
-                      after[i], "reorder before vectorize");
+      return rejected(ErrorCode::illegal_reorder,
+                      "loop `" + l->var.hint + "` is vectorized and must stay innermost", k, after[i],
+                      "reorder before vectorize");
   }
   const auto conflict =
       find_reversed(nest.top.stmt(), vars_of(nest.loops), vars_of(after), facts_before(k, nest.top));
   if (!conflict) return Unit{};
-  const bool reduces = conflict->first.kind == Access::Kind::update && conflict->second.kind == Access::Kind::update;
-  return rejected(ErrorCode::illegal_reorder, conflict->text() + ", in an order that would change", k,
-                  conflict->first.statement,
-                  reduces ? "an order that keeps the reduction loops as they are among themselves, or reduce_across"
-                          : "an order that keeps these loops as they are among themselves");
+  const bool reduces =
+      conflict->first.kind == Access::Kind::update && conflict->second.kind == Access::Kind::update;
+  return rejected(
+      ErrorCode::illegal_reorder, conflict->text() + ", in an order that would change", k,
+      conflict->first.statement,
+      reduces ? "an order that keeps the reduction loops as they are among themselves, or reduce_across"
+              : "an order that keeps these loops as they are among themselves");
 }
 
 Stmt rebuild(const Nest& nest, const std::vector<Stmt>& after) {
@@ -118,11 +122,13 @@ Stmt rebuild(const Nest& nest, const std::vector<Stmt>& after) {
 
 Result<Applied> apply(const ir::Kernel& k, const Reorder& step) {
   if (step.loops.size() < 2)
-    return rejected(ErrorCode::bad_argument, std::to_string(step.loops.size()) + " loops", {}, "two loops or more");
+    return rejected(ErrorCode::bad_argument, std::to_string(step.loops.size()) + " loops", {},
+                    "two loops or more");
   std::vector<Site> sites;
   for (std::size_t i = 0; i < step.loops.size(); ++i) {
     if (std::count(step.loops.begin(), step.loops.end(), step.loops[i]) > 1)
-      return rejected(ErrorCode::bad_argument, "`" + step.loops[i] + "` is named twice", {}, "each loop once");
+      return rejected(ErrorCode::bad_argument, "`" + step.loops[i] + "` is named twice", {},
+                      "each loop once");
     LW_TRY(Site site, require_serial(k, step.loops[i], true));
     sites.push_back(std::move(site));
   }

@@ -15,7 +15,8 @@ Result<std::int64_t> product_of(const Split& step) {
   if (step.factors.empty()) return rejected(ErrorCode::bad_argument, "no factor", {}, "one factor or more");
   std::int64_t product = 1;
   for (const std::int64_t f : step.factors) {
-    if (f < 1) return rejected(ErrorCode::bad_argument, "factor " + std::to_string(f), {}, "factors of at least 1");
+    if (f < 1)
+      return rejected(ErrorCode::bad_argument, "factor " + std::to_string(f), {}, "factors of at least 1");
     if (f > kMaxFactor / product)
       return rejected(ErrorCode::too_large, "the factors multiply to more than 2^31", {}, "smaller factors");
     product *= f;
@@ -35,7 +36,8 @@ Result<Applied> apply(const ir::Kernel& k, const Split& step) {
     return rejected(ErrorCode::not_divisible,
                     "the extent " + ir::print(old.extent) + " is a multiple of " +
                         std::to_string(facts.divisor(old.extent)) + ", not of " + std::to_string(product),
-                    k, site.stmt(), "tail guard, a factor that divides the extent, or assume_multiple of its symbol");
+                    k, site.stmt(),
+                    "tail guard, a factor that divides the extent, or assume_multiple of its symbol");
 
   Names names(k);
   std::vector<ir::Var> vars{names.var(step.loop + "_o")};
@@ -52,7 +54,8 @@ Result<Applied> apply(const ir::Kernel& k, const Split& step) {
   if (product == 1) index = ir::var(vars[0]);
   Stmt body = ir::substitute(old.body, {{old.var, index}});
   if (!divides) body = ir::if_then(ir::lt(index, old.extent), body);
-  for (std::size_t i = step.factors.size(); i > 0; --i) body = ir::loop(vars[i], ir::int_imm(step.factors[i - 1]), body);
+  for (std::size_t i = step.factors.size(); i > 0; --i)
+    body = ir::loop(vars[i], ir::int_imm(step.factors[i - 1]), body);
   body = ir::loop(vars[0], ir::simplify(ir::ceil_div(old.extent, ir::int_imm(product)), facts), body);
 
   Applied out{edit(k, {{site.stmt().get(), body}}), {}};

@@ -35,15 +35,20 @@ Result<Layout> make_layout(const Stage& step, const ir::Buffer& buffer) {
     std::sort(sorted.begin(), sorted.end());
     bool permutation = sorted.size() == rank;
     for (std::size_t d = 0; permutation && d < rank; ++d) permutation = sorted[d] == static_cast<int>(d);
-    if (!permutation) return rejected(ErrorCode::bad_argument, "the order is no permutation of the " + dims, {}, "each dimension once");
+    if (!permutation)
+      return rejected(ErrorCode::bad_argument, "the order is no permutation of the " + dims, {},
+                      "each dimension once");
     layout.order.assign(step.order.begin(), step.order.end());
   }
   layout.tiles.assign(rank, 1);
   if (!step.tiles.empty()) {
     if (step.tiles.size() != rank)
-      return rejected(ErrorCode::bad_argument, std::to_string(step.tiles.size()) + " tiles for the " + dims, {}, "one tile a dimension, 1 for none");
+      return rejected(ErrorCode::bad_argument, std::to_string(step.tiles.size()) + " tiles for the " + dims,
+                      {}, "one tile a dimension, 1 for none");
     for (const std::int64_t t : step.tiles)
-      if (t < 1 || t > kMaxTile) return rejected(ErrorCode::bad_argument, "a tile of " + std::to_string(t), {}, "tiles from 1 to 4096");
+      if (t < 1 || t > kMaxTile)
+        return rejected(ErrorCode::bad_argument, "a tile of " + std::to_string(t), {},
+                        "tiles from 1 to 4096");
     layout.tiles = step.tiles;
   }
   return layout;
@@ -71,8 +76,8 @@ Status check_source(const ir::Kernel& k, const ir::Buffer& buffer, const Site& s
   for (const ir::Param& p : k.params) {
     if (p.buffer != buffer) continue;
     if (p.role != ArgRole::output) return Unit{};
-    return rejected(kCode, "`" + buffer->name + "` is an output, which may not be written in full before", k, reader,
-                    "an input or an intermediate");
+    return rejected(kCode, "`" + buffer->name + "` is an output, which may not be written in full before", k,
+                    reader, "an input or an intermediate");
   }
   const auto alloc = find_alloc(k, buffer->name);
   if (alloc && is_fully_written(k, *alloc, reader)) return Unit{};
@@ -86,9 +91,12 @@ IndexMap layout_index(const Layout& layout) {
     const std::vector<Expr> relative = relative_to(layout.region)(index, facts);
     std::vector<Expr> out;
     for (const std::size_t d : layout.order)
-      out.push_back(layout.tiles[d] == 1 ? relative[d] : ir::simplify(ir::floor_div(relative[d], ir::int_imm(layout.tiles[d])), facts));
+      out.push_back(layout.tiles[d] == 1
+                        ? relative[d]
+                        : ir::simplify(ir::floor_div(relative[d], ir::int_imm(layout.tiles[d])), facts));
     for (const std::size_t d : layout.order)
-      if (layout.tiles[d] != 1) out.push_back(ir::simplify(ir::mod(relative[d], ir::int_imm(layout.tiles[d])), facts));
+      if (layout.tiles[d] != 1)
+        out.push_back(ir::simplify(ir::mod(relative[d], ir::int_imm(layout.tiles[d])), facts));
     return out;
   };
 }
@@ -96,16 +104,18 @@ IndexMap layout_index(const Layout& layout) {
 std::vector<Expr> layout_shape(const Layout& layout, const ir::Facts& facts) {
   std::vector<Expr> shape;
   for (const std::size_t d : layout.order)
-    shape.push_back(layout.tiles[d] == 1 ? layout.region[d].extent
-                                         : ir::simplify(ir::ceil_div(layout.region[d].extent, ir::int_imm(layout.tiles[d])), facts));
+    shape.push_back(
+        layout.tiles[d] == 1
+            ? layout.region[d].extent
+            : ir::simplify(ir::ceil_div(layout.region[d].extent, ir::int_imm(layout.tiles[d])), facts));
   for (const std::size_t d : layout.order)
     if (layout.tiles[d] != 1) shape.push_back(ir::int_imm(layout.tiles[d]));
   return shape;
 }
 
 /// for p: copy[p] = buffer[base + position of p], or zero where that is beyond the region or the buffer.
-Stmt make_copy(const ir::Buffer& buffer, const ir::Buffer& copy, const Layout& layout, const std::vector<Var>& loops,
-               ir::Facts facts) {
+Stmt make_copy(const ir::Buffer& buffer, const ir::Buffer& copy, const Layout& layout,
+               const std::vector<Var>& loops, ir::Facts facts) {
   for (std::size_t i = 0; i < loops.size(); ++i) facts.bind_loop(loops[i], copy->shape[i]);
   std::vector<Expr> index(layout.region.size()), target;
   std::vector<Expr> conditions;
@@ -113,7 +123,8 @@ Stmt make_copy(const ir::Buffer& buffer, const ir::Buffer& copy, const Layout& l
   for (std::size_t i = 0; i < layout.order.size(); ++i) {
     const std::size_t d = layout.order[i];
     Expr position = ir::var(loops[i]);
-    if (layout.tiles[d] != 1) position = position * ir::int_imm(layout.tiles[d]) + ir::var(loops[next_tile++]);
+    if (layout.tiles[d] != 1)
+      position = position * ir::int_imm(layout.tiles[d]) + ir::var(loops[next_tile++]);
     const Range& r = layout.region[d];
     const auto require = [&](const Expr& condition) {
       if (facts.proves(condition)) return;
@@ -126,7 +137,8 @@ Stmt make_copy(const ir::Buffer& buffer, const ir::Buffer& copy, const Layout& l
   }
   for (const Var& v : loops) target.push_back(ir::var(v));
   Expr value = ir::load(buffer, index);
-  if (const Expr inside = conjunction(conditions)) value = ir::select(inside, value, ir::constant(0, buffer->dtype));
+  if (const Expr inside = conjunction(conditions))
+    value = ir::select(inside, value, ir::constant(0, buffer->dtype));
   Stmt s = ir::store(copy, target, value);
   for (std::size_t i = loops.size(); i-- > 0;) s = ir::loop(loops[i], copy->shape[i], s);
   return s;
@@ -149,21 +161,25 @@ Result<Applied> apply(const ir::Kernel& k, const Stage& step) {
   std::vector<Access> reads;
   for (const Access& a : collect_accesses(body)) {
     if (a.buffer != buffer) continue;
-    if (a.local) return rejected(kCode, "`" + buffer->name + "` is allocated inside", k, a.statement, "a loop inside its allocation");
+    if (a.local)
+      return rejected(kCode, "`" + buffer->name + "` is allocated inside", k, a.statement,
+                      "a loop inside its allocation");
     if (a.writes()) return reject_written(k, a);
     reads.push_back(a);
   }
   if (reads.empty())
-    return rejected(kCode, "the body does not read `" + buffer->name + "`", k, step.loop.empty() ? k.body : site.stmt(),
-                    "a loop around its reads");
+    return rejected(kCode, "the body does not read `" + buffer->name + "`", k,
+                    step.loop.empty() ? k.body : site.stmt(), "a loop around its reads");
   LW_CHECK(check_source(k, buffer, site, step.loop.empty() ? k.body : site.stmt()));
 
   layout.region = region_of(reads, {buffer}, facts, true);
   Names names(k);
-  LW_TRY(const ir::Buffer copy, make_local(buffer, names.take(buffer->name + (is_tiled(layout) ? "_packed" : "_staged")),
-                                           layout_shape(layout, facts), step.place, kCode));
+  LW_TRY(const ir::Buffer copy,
+         make_local(buffer, names.take(buffer->name + (is_tiled(layout) ? "_packed" : "_staged")),
+                    layout_shape(layout, facts), step.place, kCode));
   std::vector<Var> loops;
-  for (std::size_t i = 0; i < copy->shape.size(); ++i) loops.push_back(names.var(copy->name + "_" + std::to_string(i)));
+  for (std::size_t i = 0; i < copy->shape.size(); ++i)
+    loops.push_back(names.var(copy->name + "_" + std::to_string(i)));
   const Stmt moved = redirect(body, facts, {{buffer, copy}}, layout_index(layout));
   const Stmt inside = ir::alloc(copy, ir::seq({make_copy(buffer, copy, layout, loops, facts), moved}));
   Applied out{k, {}};

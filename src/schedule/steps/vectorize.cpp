@@ -33,7 +33,8 @@ Result<Applied> apply(const ir::Kernel& k, const Vectorize& step) {
   const ir::Facts facts = facts_before(k, site);
   const auto extent = ir::as_int(ir::simplify(l.extent, facts));
   if (!extent)
-    return rejected(ErrorCode::illegal_vectorize, "the extent " + ir::print(l.extent) + " is not a constant", k, site.stmt(),
+    return rejected(ErrorCode::illegal_vectorize, "the extent " + ir::print(l.extent) + " is not a constant",
+                    k, site.stmt(),
                     "split " + step.loop + " by the number of lanes first, then vectorize the inner loop");
   if (*extent > kMaxLanes)
     return rejected(ErrorCode::too_large, std::to_string(*extent) + " lanes", k, site.stmt(),
@@ -51,7 +52,9 @@ Result<Applied> apply(const ir::Kernel& k, const Vectorize& step) {
                     conflict->first.kind == Access::Kind::update
                         ? "reduce_across " + step.loop + " interleaved, then vectorize its loop over the ways"
                         : "a loop whose iterations write different elements");
-  return Applied{edit(k, {{site.stmt().get(), ir::loop(l.var, ir::int_imm(*extent), l.body, ir::LoopKind::vectorize)}}), {}};
+  return Applied{
+      edit(k, {{site.stmt().get(), ir::loop(l.var, ir::int_imm(*extent), l.body, ir::LoopKind::vectorize)}}),
+      {}};
 }
 
 }  // namespace loopwright::schedule

@@ -13,7 +13,8 @@ namespace {
 ir::Kernel kernel(const std::string& body) {
   auto k = ir::parse_kernel(
       "kernel k(x: f32[100, 100] in, p: i64[100] in, v: f32[10000] inout, y: f32[100, 100] inout)\n"
-      "  symbol m in 0..64\n  symbol n in 0..64\n  level naive\n" + body);
+      "  symbol m in 0..64\n  symbol n in 0..64\n  level naive\n" +
+      body);
   LW_BUG_IF(!k.ok(), k.error().message());
   return *k;
 }
@@ -48,7 +49,8 @@ TEST(Dependence, shifted_accesses_conflict) {
 TEST(Dependence, digits_of_a_split_are_distinct_in_any_order) {
   EXPECT_FALSE(carries("  for a in 0..9\n    for b in 0..8\n      v[a*8 + b] = 1.0f32\n", "a"));
   EXPECT_FALSE(carries("  for b in 0..8\n    for a in 0..9\n      v[a*8 + b] = 1.0f32\n", "b"));
-  EXPECT_FALSE(carries("  for b in 0..4\n    for c in 0..5\n      for a in 0..9\n        v[a*20 + b*5 + c] = 1.0f32\n", "b"));
+  EXPECT_FALSE(carries(
+      "  for b in 0..4\n    for c in 0..5\n      for a in 0..9\n        v[a*20 + b*5 + c] = 1.0f32\n", "b"));
   EXPECT_TRUE(carries("  for b in 0..9\n    for a in 0..9\n      v[a*8 + b] = 1.0f32\n", "b"));
   EXPECT_TRUE(carries("  for a in 0..9\n    for b in 0..9\n      v[a*8 + b] = 1.0f32\n", "a"));
 }
@@ -56,7 +58,10 @@ TEST(Dependence, digits_of_a_split_are_distinct_in_any_order) {
 TEST(Dependence, quotient_and_remainder_identify_the_iteration) {
   EXPECT_FALSE(carries("  for f in 0..n*7\n    y[floor_div(f, 7), mod(f, 7)] = 1.0f32\n", "f"));
   EXPECT_FALSE(carries("  for f in 0..n*m\n    y[floor_div(f, m), mod(f, m)] = 1.0f32\n", "f"));
-  EXPECT_FALSE(carries("  for g in 0..20\n    for h in 0..8\n      if g*8 + h < n*2\n        y[floor_div(g*8 + h, 2), mod(g*8 + h, 2)] = 1.0f32\n", "g"));
+  EXPECT_FALSE(
+      carries("  for g in 0..20\n    for h in 0..8\n      if g*8 + h < n*2\n        y[floor_div(g*8 + h, 2), "
+              "mod(g*8 + h, 2)] = 1.0f32\n",
+              "g"));
   EXPECT_TRUE(carries("  for f in 0..n*7\n    y[floor_div(f, 7), mod(f, 6)] = 1.0f32\n", "f"));
   EXPECT_TRUE(carries("  for f in 0..n*7\n    y[0, mod(f, 7)] = 1.0f32\n", "f"));
 }
@@ -77,7 +82,8 @@ TEST(Dependence, an_index_from_memory_that_changes_says_nothing) {
 }
 
 TEST(Dependence, memory_of_the_iteration_does_not_count) {
-  EXPECT_FALSE(carries("  for i in 0..n\n    alloc t: f32[1] registers\n    t[0] = x[i, 0]\n    v[i] = t[0]\n", "i"));
+  EXPECT_FALSE(
+      carries("  for i in 0..n\n    alloc t: f32[1] registers\n    t[0] = x[i, 0]\n    v[i] = t[0]\n", "i"));
 }
 
 TEST(Dependence, reads_alone_never_conflict) {

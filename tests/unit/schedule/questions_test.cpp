@@ -7,7 +7,8 @@
 namespace loopwright {
 namespace {
 
-constexpr const char* kProduct = R"(kernel mm(a: f32[m, 64] in, b: f32[64, n] in, bias: f32[n] in, y: f32[m, n] out)
+constexpr const char* kProduct =
+    R"(kernel mm(a: f32[m, 64] in, b: f32[64, n] in, bias: f32[n] in, y: f32[m, n] out)
   symbol m in 1..40
   symbol n in 0..100
   level naive
@@ -130,7 +131,8 @@ TEST(Schedule, loops_that_share_a_hint_get_names_of_their_own) {
   const ir::Var i = ir::fresh_var("i");
   ir::Kernel twice = *k;
   const ir::Buffer y = k->params[3].buffer;
-  twice.body = ir::seq({k->body, ir::loop(i, y->shape[0], ir::loop(ir::fresh_var("j"), ir::int_imm(0), ir::seq({})))});
+  twice.body =
+      ir::seq({k->body, ir::loop(i, y->shape[0], ir::loop(ir::fresh_var("j"), ir::int_imm(0), ir::seq({})))});
   const Schedule s(twice, Target{});
   EXPECT_EQ(s.max_extent({"i_2"}), 40);
 }

@@ -36,7 +36,8 @@ TEST(Space, random_keeps_what_it_is_told_and_repeats_by_seed) {
 
 TEST(Space, random_reaches_every_value) {
   std::set<std::int64_t> seen;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) seen.insert(Space(seed, {}).pick("tile", {1, 2, 3, 4, 5, 6, 7}));
+  for (std::uint64_t seed = 0; seed < 200; ++seed)
+    seen.insert(Space(seed, {}).pick("tile", {1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(seen.size(), 7u);
 }
 

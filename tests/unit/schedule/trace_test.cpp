@@ -48,7 +48,8 @@ TEST(Trace, every_step_reads_back) {
   ASSERT_TRUE(again.ok()) << again.error().message();
   EXPECT_EQ(print_trace(*again), text);
   EXPECT_NE(text.find("stage x at * in global\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("stage x at i in shared order 1, 0 tiles 1, 16 -> x_packed_0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("stage x at i in shared order 1, 0 tiles 1, 16 -> x_packed_0\n"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("split i by 8, 4 tail guard -> i_o i_1 i_i\n"), std::string::npos) << text;
 }
 
@@ -74,10 +75,11 @@ TEST(Trace, older_version_is_told_apart_from_nonsense) {
 }
 
 TEST(Trace, malformed_lines_are_named) {
-  for (const char* line : {"split", "split i", "split i by", "split i by 4", "split i by 4 tail", "split i by 4 tail soft",
-                           "split i by 4, tail guard", "reorder", "reorder i,", "compute_at t at i", "unroll i j",
-                           "stage x at i in shared order", "stage x at i in shared order 99999999999",
-                           "split i by 99999999999999999999 tail guard", "assume_multiple n", "unroll 4", "unroll i ->"}) {
+  for (const char* line :
+       {"split", "split i", "split i by", "split i by 4", "split i by 4 tail", "split i by 4 tail soft",
+        "split i by 4, tail guard", "reorder", "reorder i,", "compute_at t at i", "unroll i j",
+        "stage x at i in shared order", "stage x at i in shared order 99999999999",
+        "split i by 99999999999999999999 tail guard", "assume_multiple n", "unroll 4", "unroll i ->"}) {
     const auto steps = parse_trace("trace 1\nunroll j\n" + std::string(line) + "\n");
     if (std::string(line) == "unroll i ->") {
       EXPECT_TRUE(steps.ok());
@@ -86,7 +88,8 @@ TEST(Trace, malformed_lines_are_named) {
     ASSERT_FALSE(steps.ok()) << line;
     EXPECT_EQ(steps.error().code, ErrorCode::bad_trace) << line;
     const std::string message = steps.error().message();
-    EXPECT_TRUE(message.find("line 3") != std::string::npos || message.find("trace:3:") != std::string::npos) << message;
+    EXPECT_TRUE(message.find("line 3") != std::string::npos || message.find("trace:3:") != std::string::npos)
+        << message;
   }
 }
 
@@ -94,7 +97,8 @@ TEST(Trace, a_step_that_no_longer_applies_names_its_line_and_reason) {
   const auto k = replay(copy(), "trace 1\nsplit j by 4 tail exact\nunroll i\n");
   ASSERT_FALSE(k.ok());
   EXPECT_EQ(k.error().code, ErrorCode::bad_trace);
-  EXPECT_NE(k.error().found.find("line 3: illegal_unroll: unroll i"), std::string::npos) << k.error().message();
+  EXPECT_NE(k.error().found.find("line 3: illegal_unroll: unroll i"), std::string::npos)
+      << k.error().message();
 }
 
 TEST(Trace, other_names_than_recorded_are_refused) {

@@ -6,7 +6,8 @@ namespace loopwright {
 namespace {
 
 TEST(Target, text_reads_back) {
-  for (const char* text : {"cpu:znver3:+avx2,+fma", "cpu:x86-64", "cuda:sm_90a", "cpu:x86-64-v4:+avx512f,+sse4.2"}) {
+  for (const char* text :
+       {"cpu:znver3:+avx2,+fma", "cpu:x86-64", "cuda:sm_90a", "cpu:x86-64-v4:+avx512f,+sse4.2"}) {
     const auto target = Target::parse(text);
     ASSERT_TRUE(target.ok()) << target.error().message();
     EXPECT_EQ(target->text(), text);
@@ -29,7 +30,8 @@ TEST(Target, limits_follow_from_the_features) {
 }
 
 TEST(Target, malformed_text_is_an_error) {
-  for (const char* text : {"", "cpu", "gpu:x", "cpu:", "cpu:a:avx2", "cpu:a:+", "cpu:a b", "cpu:a:+x:y", "cpu:a:"})
+  for (const char* text :
+       {"", "cpu", "gpu:x", "cpu:", "cpu:a:avx2", "cpu:a:+", "cpu:a b", "cpu:a:+x:y", "cpu:a:"})
     EXPECT_FALSE(Target::parse(text).ok()) << text;
 }
 
