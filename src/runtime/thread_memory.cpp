@@ -1,5 +1,7 @@
 #include "src/runtime/thread_memory.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -25,11 +27,19 @@ struct MemoryOwner {
   }
 };
 
+/// An arena larger than the machine's memory could be allocated but not used: the system would end the program.
+std::int64_t count_physical_bytes() noexcept {
+  const std::int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  std::int64_t bytes = 0;
+  const bool known = pages > 0 && page > 0 && !__builtin_mul_overflow(pages, page, &bytes);
+  return known ? bytes : std::numeric_limits<std::int64_t>::max() / 2;
+}
+
 /// By at least an eighth, so that a symbol that creeps up does not allocate on each call.
 std::byte* grow(Memory& memory, std::int64_t bytes) noexcept {
   constexpr std::int64_t kPage = 4096;
   thread_local const MemoryOwner owner;
-  if (!owner.started || bytes > std::numeric_limits<std::int64_t>::max() / 2) return nullptr;
+  if (!owner.started || bytes > count_physical_bytes()) return nullptr;
   const std::int64_t wanted = (std::max(bytes, memory.bytes + memory.bytes / 8) + kPage - 1) / kPage * kPage;
   std::free(memory.base);
   memory = {};
