@@ -132,6 +132,7 @@ void Facts::bind_let(const Var& v, const Expr& value) {
   set_range(v, bounds(value));
   set_divisor(v, divisor(value));
   if (is_exact_sum(value)) values_[v] = value;
+  else data_.insert(v);
 }
 
 void Facts::assume_negative(const Linear& sum) {
@@ -290,7 +291,9 @@ bool Facts::fits(const Linear& sum) const {
       Wide magnitude = kInfinite;
       if (is_finite(i))
         magnitude = std::max(i.lo < 0 ? -Wide{i.lo} : Wide{i.lo}, i.hi < 0 ? -Wide{i.hi} : Wide{i.hi});
-      else if (const auto* ref = as<VarRef>(f); ref && !values_.contains(ref->var))
+      else if (const auto* ref = as<VarRef>(f); ref && data_.contains(ref->var))
+        magnitude = kInfinite;
+      else if (ref && !values_.contains(ref->var))
         magnitude = kAssumedMagnitude;
       else if (f->dtype == DType::i64 && !reads_memory(f) && !as<Cast>(f)) magnitude = kAssumedMagnitude;
       term = multiply(term, magnitude);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -67,6 +68,7 @@ class Facts {
   std::map<Var, std::int64_t> divisors_;
   std::vector<std::pair<Var, Expr>> loops_;  ///< outermost first, with their extents
   std::map<Var, Expr> values_;               ///< of lets that read no memory
+  std::set<Var> data_;                       ///< of other lets: any i64 at all
   std::vector<Linear> negative_;             ///< sums known to be below zero
   std::vector<std::pair<Expr, bool>> assumed_;
 };

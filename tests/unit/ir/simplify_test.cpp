@@ -180,6 +180,18 @@ TEST(Simplify, a_condition_on_memory_is_not_kept_past_a_store) {
   EXPECT_EQ(simplified(text), text.substr(text.find("  if")));
 }
 
+TEST(Simplify, a_comparison_of_data_bound_by_let_is_not_shifted) {
+  // `-1 < state` as `0 < state + 1` would be false for the largest i64, the identity of argmin's index.
+  const std::string body =
+      "  let state: i64 = x[0]\n"
+      "  y[0] = select(-1 < state, 1, 2)\n";
+  const auto k = parse_kernel("kernel k(x: i64[1] in, y: i64[1] out)\n  level scheduled\n" + body);
+  ASSERT_TRUE(k.ok()) << k.error().message();
+  const std::string out = print(simplify(*k));
+  EXPECT_EQ(out.find("state + 1"), std::string::npos) << out;
+  EXPECT_NE(out.find("-1 < state"), std::string::npos) << out;
+}
+
 TEST(Affine, takes_coefficients_apart) {
   const Var i = fresh_var("i"), j = fresh_var("j"), n = fresh_var("n");
   const auto a =
