@@ -14,8 +14,8 @@ namespace {
 
 struct Judged {
   Variant variant;
-  double distance = 0;    ///< between devices, only for `nearest`
-  std::string rejected;   ///< why it may not serve here whatever the shape; empty when it may
+  double distance = 0;   ///< between devices, only for `nearest`
+  std::string rejected;  ///< why it may not serve here whatever the shape; empty when it may
 };
 
 std::vector<std::string> split(std::string_view text, char separator) {
@@ -29,7 +29,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 /// Features that `there` has and `here` lacks.
-std::vector<std::string> list_lacking(const std::vector<std::string>& there, const std::vector<std::string>& here) {
+std::vector<std::string> list_lacking(const std::vector<std::string>& there,
+                                      const std::vector<std::string>& here) {
   std::vector<std::string> lacking;
   for (const std::string& feature : there) {
     if (std::find(here.begin(), here.end(), feature) == here.end()) lacking.push_back(feature);
@@ -73,7 +74,8 @@ void note(std::string& text, std::string_view what, const std::string& here, con
 }
 
 /// Quality, mismatch and distance of a row measured on `device` with `toolchain`; false when it is of another kind.
-bool judge_device(const DeviceMatch& match, const DeviceRow& device, const ToolchainRow& toolchain, Judged& judged) {
+bool judge_device(const DeviceMatch& match, const DeviceRow& device, const ToolchainRow& toolchain,
+                  Judged& judged) {
   const DeviceRow& here = match.device;
   if (here.kind != device.kind || (here.kind != "cpu" && here.arch != device.arch)) return false;
   std::string& text = judged.variant.mismatch;
@@ -88,14 +90,15 @@ bool judge_device(const DeviceMatch& match, const DeviceRow& device, const Toolc
   note(text, "compiler", match.toolchain.compiler, toolchain.compiler);
   note(text, "driver", match.toolchain.driver, toolchain.driver);
   note(text, "flags", match.toolchain.flags, toolchain.flags);
-  bool hard = compute_hard_digest(here) == device.hard_digest && match.toolchain.generator == toolchain.generator;
+  bool hard =
+      compute_hard_digest(here) == device.hard_digest && match.toolchain.generator == toolchain.generator;
   if (!hard) {
-    judged.variant.quality = MatchQuality::nearest;
+    judged.variant.quality = Match::nearest;
     judged.distance = measure_distance(here, device);
     return true;
   }
   bool same = compute_digest(here) == device.digest && compute_digest(match.toolchain) == toolchain.digest;
-  judged.variant.quality = same ? MatchQuality::exact : MatchQuality::soft_mismatch;
+  judged.variant.quality = same ? Match::exact : Match::soft_mismatch;
   if (!same && text.empty()) text = "other soft properties of the device";
   return true;
 }
@@ -105,7 +108,8 @@ double measure_width(const Guard& guard) {
   double width = 0;
   for (const SymbolGuard& symbol : guard.symbols) {
     double values = (static_cast<double>(symbol.hi) - static_cast<double>(symbol.lo)) /
-                        static_cast<double>(std::max<std::int64_t>(symbol.multiple_of, 1)) + 1;
+                        static_cast<double>(std::max<std::int64_t>(symbol.multiple_of, 1)) +
+                    1;
     width += std::log2(std::max(values, 1.0)) - 64;  // a symbol without guard counts as 64
   }
   return width;
@@ -120,7 +124,8 @@ bool comes_first(const Judged& a, const Judged& b) {
   std::int64_t alignment_a = a.variant.guard.alignment_bytes;
   std::int64_t alignment_b = b.variant.guard.alignment_bytes;
   if (alignment_a != alignment_b) return alignment_a > alignment_b;
-  if (a.variant.best.speedup != b.variant.best.speedup) return a.variant.best.speedup > b.variant.best.speedup;
+  if (a.variant.best.speedup != b.variant.best.speedup)
+    return a.variant.best.speedup > b.variant.best.speedup;
   return a.variant.candidate.digest < b.variant.candidate.digest;
 }
 
@@ -132,12 +137,16 @@ class Judge {
 
   Result<std::vector<Judged>> judge(const Digest& workload) {
     LW_TRY(blocks_, query_.list_blocks());
-    LW_TRY(auto rows, select_rows<BestRow>(connection_, "WHERE t.range_id IN (SELECT r.id FROM range r JOIN workload w "
-                                           "ON w.id = r.workload_id WHERE w.digest = ?)", workload));
+    LW_TRY(auto rows, select_rows<BestRow>(connection_,
+                                           "WHERE t.range_id IN (SELECT r.id FROM range r JOIN workload w "
+                                           "ON w.id = r.workload_id WHERE w.digest = ?)",
+                                           workload));
     for (BestRow& row : rows) LW_CHECK(judge_best(std::move(row)));
     drop_older_policies();
-    LW_TRY(auto defaults, select_rows<CandidateRow>(connection_, "WHERE t.is_default = 1 AND t.workload_id = (SELECT id "
-                                                    "FROM workload WHERE digest = ?)", workload));
+    LW_TRY(auto defaults, select_rows<CandidateRow>(connection_,
+                                                    "WHERE t.is_default = 1 AND t.workload_id = (SELECT id "
+                                                    "FROM workload WHERE digest = ?)",
+                                                    workload));
     for (CandidateRow& candidate : defaults) LW_CHECK(judge_default(std::move(candidate)));
     std::sort(judged_.begin(), judged_.end(), comes_first);
     return std::move(judged_);
@@ -149,8 +158,9 @@ class Judge {
     auto candidate = select_row<CandidateRow>(connection_, row.candidate);
     auto device = select_row<DeviceRow>(connection_, row.device);
     auto toolchain = select_row<ToolchainRow>(connection_, row.toolchain);
-    for (const Error* error : {range.ok() ? nullptr : &range.error(), candidate.ok() ? nullptr : &candidate.error(),
-                               device.ok() ? nullptr : &device.error(), toolchain.ok() ? nullptr : &toolchain.error()}) {
+    for (const Error* error :
+         {range.ok() ? nullptr : &range.error(), candidate.ok() ? nullptr : &candidate.error(),
+          device.ok() ? nullptr : &device.error(), toolchain.ok() ? nullptr : &toolchain.error()}) {
       if (error == nullptr) continue;
       bool is_row_trouble = error->code == ErrorCode::db_corrupt || error->code == ErrorCode::not_found;
       if (!is_row_trouble) return *error;
@@ -164,7 +174,7 @@ class Judge {
     const BestRow& best = judged.variant.best;
     if (!comparable) {
       judged.rejected = "measured on another kind of device: " + device->kind + " " + device->arch;
-      judged.variant.quality = MatchQuality::nearest;
+      judged.variant.quality = Match::nearest;
     } else if (!match_.policy.empty() && best.policy != match_.policy) {
       judged.rejected = "measured under another policy";
     } else if (best.state != BestState::active) {
@@ -183,14 +193,16 @@ class Judge {
 
   Status judge_default(CandidateRow candidate) {
     Judged judged;
-    judged.variant.quality = MatchQuality::default_variant;
+    judged.variant.quality = Match::untuned;
     judged.variant.mismatch = "the template's default, for shapes without a tuned range";
     judged.variant.candidate = std::move(candidate);
     const Digest& digest = judged.variant.candidate.digest;
     LW_TRY(auto verifications, query_.list_verifications(digest));
-    bool passed = std::any_of(verifications.begin(), verifications.end(), [](const auto& v) { return v.passed; });
-    bool failed = std::any_of(verifications.begin(), verifications.end(), [](const auto& v) { return !v.passed; });
-    if (match_.worst < MatchQuality::default_variant) {
+    bool passed =
+        std::any_of(verifications.begin(), verifications.end(), [](const auto& v) { return v.passed; });
+    bool failed =
+        std::any_of(verifications.begin(), verifications.end(), [](const auto& v) { return !v.passed; });
+    if (match_.worst < Match::untuned) {
       judged.rejected = "defaults are not asked for";
     } else if (failed || !passed) {
       judged.rejected = failed ? "it failed verification" : "it was never verified";
@@ -237,7 +249,8 @@ class Judge {
       for (const Judged& b : judged_) {
         const BestRow& mine = a.variant.best;
         const BestRow& other = b.variant.best;
-        bool same_place = mine.range == other.range && mine.device == other.device && mine.toolchain == other.toolchain;
+        bool same_place =
+            mine.range == other.range && mine.device == other.device && mine.toolchain == other.toolchain;
         bool other_serves = b.rejected.empty() && mine.policy != other.policy;
         bool newer = std::tie(other.updated_ns, other.policy) > std::tie(mine.updated_ns, mine.policy);
         if (a.rejected.empty() && same_place && other_serves && newer) {
@@ -264,20 +277,23 @@ double measure_shape_distance(const Bindings& a, const Bindings& b) {
 }
 
 /// What was measured at the probe nearest to the shape, fastest first.
-Result<std::vector<Alternative>> list_alternatives(const Query& query, const Digest& workload, const DeviceMatch& match,
-                                                   const Bindings& values) {
+Result<std::vector<Alternative>> list_alternatives(const Query& query, const Digest& workload,
+                                                   const DeviceMatch& match, const Bindings& values) {
   LW_TRY(auto trials, query.list_trials({.workload = workload, .policy = match.policy}));
   LW_TRY(auto devices, query.list_devices());
   LW_TRY(auto probes, query.list_probes(workload));
   LW_TRY(auto candidates, query.list_candidates(workload));
   Digest hard = compute_hard_digest(match.device);
   std::erase_if(trials, [&](const TrialRow& trial) {
-    auto device = std::find_if(devices.begin(), devices.end(), [&](const auto& d) { return d.digest == trial.device; });
-    return trial.outcome != Outcome::ok || trial.n == 0 || device == devices.end() || device->hard_digest != hard;
+    auto device =
+        std::find_if(devices.begin(), devices.end(), [&](const auto& d) { return d.digest == trial.device; });
+    return trial.outcome != Outcome::ok || trial.n == 0 || device == devices.end() ||
+           device->hard_digest != hard;
   });
   const ProbeRow* nearest = nullptr;
   for (const ProbeRow& probe : probes) {
-    bool measured = std::any_of(trials.begin(), trials.end(), [&](const auto& t) { return t.probe == probe.digest; });
+    bool measured =
+        std::any_of(trials.begin(), trials.end(), [&](const auto& t) { return t.probe == probe.digest; });
     if (!measured) continue;
     if (nearest == nullptr ||
         measure_shape_distance(values, probe.values) < measure_shape_distance(values, nearest->values)) {
@@ -303,21 +319,11 @@ Result<std::vector<Alternative>> list_alternatives(const Query& query, const Dig
 }
 
 std::string describe(const Variant& variant) {
-  return variant.candidate.template_name + " " + variant.candidate.picks + " (" + variant.candidate.digest.substr(0, 12) +
-         ")";
+  return variant.candidate.template_name + " " + variant.candidate.picks + " (" +
+         variant.candidate.digest.substr(0, 12) + ")";
 }
 
 }  // namespace
-
-std::string_view name(MatchQuality quality) {
-  switch (quality) {
-    case MatchQuality::exact: return "exact";
-    case MatchQuality::soft_mismatch: return "soft mismatch";
-    case MatchQuality::nearest: return "nearest";
-    case MatchQuality::default_variant: return "default";
-  }
-  return "";
-}
 
 Result<VariantList> Query::find_variants(const Digest& workload, const DeviceMatch& match) const {
   std::int64_t damaged_before = connection_->damaged_rows;
@@ -343,8 +349,10 @@ Result<Explanation> Query::explain(const Digest& workload, const DeviceMatch& ma
     const Guard& guard = considered.variant.guard;
     if (considered.reason.empty() && !guard.holds(values)) {
       considered.reason = "its range does not hold the shape: " + guard.text();
-    } else if (considered.reason.empty() && alignment_bytes % std::max<std::int64_t>(guard.alignment_bytes, 1) != 0) {
-      considered.reason = "its range needs pointers aligned to " + std::to_string(guard.alignment_bytes) + " bytes";
+    } else if (considered.reason.empty() &&
+               alignment_bytes % std::max<std::int64_t>(guard.alignment_bytes, 1) != 0) {
+      considered.reason =
+          "its range needs pointers aligned to " + std::to_string(guard.alignment_bytes) + " bytes";
     } else if (considered.reason.empty() && considered.variant.artifact.empty()) {
       considered.reason = "no machine code for this device is stored: build it from its trace";
     } else if (considered.reason.empty() && considered.variant.artifact_is_foreign) {
@@ -368,8 +376,8 @@ Result<Explanation> Query::explain(const Digest& workload, const DeviceMatch& ma
   } else {
     summary << describe(*served) << " serves, match " << name(served->quality);
     if (served->best.median_ns > 0) {
-      summary << ", " << served->best.speedup << "x the default, expected loss " << served->best.mean_loss * 100
-              << " % (worst " << served->best.worst_loss * 100 << " %)";
+      summary << ", " << served->best.speedup << "x the default, expected loss "
+              << served->best.mean_loss * 100 << " % (worst " << served->best.worst_loss * 100 << " %)";
     }
   }
   out.summary = summary.str();

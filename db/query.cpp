@@ -33,8 +33,10 @@ std::string refer(const std::string& table) {
 
 Condition make_condition(const TrialFilter& filter) {
   Condition condition;
-  condition.add("t.candidate_id IN (SELECT c.id FROM candidate c JOIN workload w ON w.id = c.workload_id WHERE "
-                "w.digest = ?)", filter.workload);
+  condition.add(
+      "t.candidate_id IN (SELECT c.id FROM candidate c JOIN workload w ON w.id = c.workload_id WHERE "
+      "w.digest = ?)",
+      filter.workload);
   condition.add(refer("candidate"), filter.candidate);
   condition.add(refer("device"), filter.device);
   condition.add(refer("toolchain"), filter.toolchain);
@@ -45,21 +47,13 @@ Condition make_condition(const TrialFilter& filter) {
 
 /// select_rows for a condition whose number of values is known only at run time.
 template <class Row>
-Result<std::vector<Row>> select_where(Connection& connection, const Condition& condition, const std::string& rest) {
-  LW_TRY(Statement statement, connection.prepare("SELECT " + select_columns<Row>() + " FROM " +
-                                                 std::string(Fields<Row>::kTable) + " t " + condition.where + rest));
+Result<std::vector<Row>> select_where(Connection& connection, const Condition& condition,
+                                      const std::string& rest) {
+  LW_TRY(Statement statement,
+         connection.prepare("SELECT " + select_columns<Row>() + " FROM " + std::string(Fields<Row>::kTable) +
+                            " t " + condition.where + rest));
   condition.bind_to(statement);
-  std::vector<Row> rows;
-  while (true) {
-    LW_TRY(bool there, statement.step());
-    if (!there) return rows;
-    Row row;
-    if (read_row(statement, row)) {
-      rows.push_back(std::move(row));
-    } else {
-      ++connection.damaged_rows;
-    }
-  }
+  return read_rows<Row>(connection, statement);
 }
 
 Status fill_run_ids(Connection& connection, std::vector<RunRow>& runs) {
@@ -72,10 +66,11 @@ Status fill_run_ids(Connection& connection, std::vector<RunRow>& runs) {
   return Unit{};
 }
 
-constexpr const char* kTables[] = {"device", "toolchain", "policy", "workload", "range", "probe", "candidate", "run",
-                                   "trial", "verification", "best", "artifact", "provenance", "wanted", "blocklist",
-                                   "plan"};
-const std::string kOfWorkload = "WHERE t.workload_id = (SELECT id FROM workload WHERE digest = ?) ORDER BY t.id";
+constexpr const char* kTables[] = {
+    "device", "toolchain",    "policy", "workload", "range",      "probe",  "candidate", "run",
+    "trial",  "verification", "best",   "artifact", "provenance", "wanted", "blocklist", "plan"};
+const std::string kOfWorkload =
+    "WHERE t.workload_id = (SELECT id FROM workload WHERE digest = ?) ORDER BY t.id";
 
 }  // namespace
 
@@ -129,9 +124,10 @@ Result<Artifact> Query::load_artifact(const Digest& digest, bool allow_foreign) 
 
 Result<std::vector<ArtifactRow>> Query::list_artifacts(const Digest& candidate) const {
   LW_TRY(Statement statement,
-         connection_->prepare("SELECT a.digest, c.digest, t.digest, a.target, a.image_bytes, length(a.image), a.origin, "
-                              "a.created_ns FROM artifact a JOIN candidate c ON c.id = a.candidate_id JOIN toolchain t "
-                              "ON t.id = a.toolchain_id WHERE ?1 = '' OR c.digest = ?1 ORDER BY a.id"));
+         connection_->prepare(
+             "SELECT a.digest, c.digest, t.digest, a.target, a.image_bytes, length(a.image), a.origin, "
+             "a.created_ns FROM artifact a JOIN candidate c ON c.id = a.candidate_id JOIN toolchain t "
+             "ON t.id = a.toolchain_id WHERE ?1 = '' OR c.digest = ?1 ORDER BY a.id"));
   statement.bind(candidate);
   std::vector<ArtifactRow> rows;
   while (true) {
@@ -155,13 +151,16 @@ Result<std::vector<ArtifactRow>> Query::list_artifacts(const Digest& candidate) 
 }
 
 Result<PlanRow> Query::find_plan(const std::string& name_or_graph_digest) const {
-  LW_TRY(auto plans, select_rows<PlanRow>(*connection_, "WHERE t.name = ?1 OR t.graph_digest = ?1 ORDER BY "
-                                          "t.created_ns DESC, t.id DESC", name_or_graph_digest));
+  LW_TRY(auto plans, select_rows<PlanRow>(*connection_,
+                                          "WHERE t.name = ?1 OR t.graph_digest = ?1 ORDER BY "
+                                          "t.created_ns DESC, t.id DESC",
+                                          name_or_graph_digest));
   if (!plans.empty()) return std::move(plans.front());
   LW_TRY(auto all, list_plans());
   std::string known;
   for (const PlanRow& plan : all) known += (known.empty() ? "" : ", ") + plan.name;
-  return Error{ErrorCode::not_found, "find a plan", "no plan `" + name_or_graph_digest + "`", connection_->path(),
+  return Error{ErrorCode::not_found, "find a plan", "no plan `" + name_or_graph_digest + "`",
+               connection_->path(),
                known.empty() ? "tune a graph into this database first" : "one of: " + known};
 }
 
@@ -179,10 +178,10 @@ Result<CandidateRow> Query::find_candidate(const Digest& digest) const {
 Result<RunRow> Query::find_run(const std::string& id_or_digest) const {
   bool is_id = !id_or_digest.empty() && id_or_digest.size() < 8 &&
                id_or_digest.find_first_not_of("0123456789") == std::string::npos;
-  LW_TRY(auto runs, is_id ? select_rows<RunRow>(*connection_, "WHERE t.id = ?",
-                                                std::int64_t{std::stoll(id_or_digest)})
-                          : select_rows<RunRow>(*connection_, "WHERE substr(t.digest, 1, length(?1)) = ?1 LIMIT 2",
-                                                id_or_digest));
+  LW_TRY(auto runs,
+         is_id ? select_rows<RunRow>(*connection_, "WHERE t.id = ?", std::int64_t{std::stoll(id_or_digest)})
+               : select_rows<RunRow>(*connection_, "WHERE substr(t.digest, 1, length(?1)) = ?1 LIMIT 2",
+                                     id_or_digest));
   bool too_short = !is_id && id_or_digest.size() < 8;
   if (runs.size() != 1 || too_short) {
     return Error{ErrorCode::not_found, "find run `" + id_or_digest + "`",
@@ -220,7 +219,8 @@ Result<std::vector<CandidateRow>> Query::list_candidates(const Digest& workload)
   return select_rows<CandidateRow>(*connection_, kOfWorkload, workload);
 }
 Result<std::vector<VerificationRow>> Query::list_verifications(const Digest& candidate) const {
-  return select_rows<VerificationRow>(*connection_, "WHERE " + refer("candidate") + " ORDER BY t.id", candidate);
+  return select_rows<VerificationRow>(*connection_, "WHERE " + refer("candidate") + " ORDER BY t.id",
+                                      candidate);
 }
 Result<std::vector<BlockRow>> Query::list_blocks() const {
   return select_rows<BlockRow>(*connection_, "ORDER BY t.id");
@@ -238,8 +238,8 @@ Result<std::vector<TrialRow>> Query::list_trials(const TrialFilter& filter) cons
 
 Result<std::array<std::int64_t, kOutcomeCount>> Query::count_outcomes(const TrialFilter& filter) const {
   Condition condition = make_condition(filter);
-  LW_TRY(Statement statement, connection_->prepare("SELECT t.outcome, count(*) FROM trial t " + condition.where +
-                                                   " GROUP BY t.outcome"));
+  LW_TRY(Statement statement, connection_->prepare("SELECT t.outcome, count(*) FROM trial t " +
+                                                   condition.where + " GROUP BY t.outcome"));
   condition.bind_to(statement);
   std::array<std::int64_t, kOutcomeCount> counts{};
   while (true) {
@@ -257,8 +257,9 @@ Result<std::array<std::int64_t, kOutcomeCount>> Query::count_outcomes(const Tria
 
 Result<std::vector<BestEntry>> Query::list_best(const BestFilter& filter) const {
   Condition condition;
-  condition.add("t.range_id IN (SELECT r.id FROM range r JOIN workload w ON w.id = r.workload_id WHERE w.digest = ?)",
-                filter.workload);
+  condition.add(
+      "t.range_id IN (SELECT r.id FROM range r JOIN workload w ON w.id = r.workload_id WHERE w.digest = ?)",
+      filter.workload);
   condition.add(refer("device"), filter.device);
   condition.add(refer("policy"), filter.policy);
   if (filter.state) condition.add("t.state = ?", std::string(name(*filter.state)));
@@ -282,8 +283,9 @@ Result<std::vector<BestEntry>> Query::list_best(const BestFilter& filter) const 
 
 Result<std::vector<WantedRow>> Query::list_wanted() const {
   LW_TRY(Statement statement,
-         connection_->prepare("SELECT w.digest, w.text, t.symbol_values, t.count, t.last_seen_ns FROM wanted t JOIN "
-                              "workload w ON w.id = t.workload_id ORDER BY t.count DESC, t.last_seen_ns DESC, t.id"));
+         connection_->prepare(
+             "SELECT w.digest, w.text, t.symbol_values, t.count, t.last_seen_ns FROM wanted t JOIN "
+             "workload w ON w.id = t.workload_id ORDER BY t.count DESC, t.last_seen_ns DESC, t.id"));
   std::vector<WantedRow> rows;
   while (true) {
     LW_TRY(bool there, statement.step());
@@ -304,8 +306,9 @@ Result<std::vector<WantedRow>> Query::list_wanted() const {
 }
 
 Result<std::vector<ProvenanceRow>> Query::list_provenance() const {
-  LW_TRY(Statement statement, connection_->prepare("SELECT table_name, row_digest, origin, action, reason, created_ns "
-                                                   "FROM provenance ORDER BY id"));
+  LW_TRY(Statement statement,
+         connection_->prepare("SELECT table_name, row_digest, origin, action, reason, created_ns "
+                              "FROM provenance ORDER BY id"));
   std::vector<ProvenanceRow> rows;
   while (true) {
     LW_TRY(bool there, statement.step());
@@ -330,7 +333,8 @@ Status note_wanted(const std::string& path, const std::vector<WantedRow>& rows) 
   LW_TRY(auto connection, Connection::open(path, Connection::Mode::read_write, kNoteTimeoutMs));
   LW_TRY(std::int64_t version, connection->query_int("PRAGMA user_version"));
   if (version != current_schema_version()) {
-    return make_file_error(ErrorCode::db_other, "note wanted shapes", "schema version " + std::to_string(version), path,
+    return make_file_error(ErrorCode::db_other, "note wanted shapes",
+                           "schema version " + std::to_string(version), path,
                            "the next tuning run brings the file up to date");
   }
   LW_TRY(Transaction transaction, Transaction::begin(*connection));
@@ -342,15 +346,16 @@ Status note_wanted(const std::string& path, const std::vector<WantedRow>& rows) 
       LW_CHECK(insert_row(*connection, workload, "ON CONFLICT(digest) DO NOTHING"));
     }
     LW_TRY(Statement statement,
-           connection->prepare("INSERT INTO wanted(workload_id, symbol_values, count, last_seen_ns) SELECT id, ?, ?, ? "
-                               "FROM workload WHERE digest = ? ON CONFLICT(workload_id, symbol_values) DO UPDATE SET "
-                               "count = count + excluded.count, last_seen_ns = excluded.last_seen_ns"));
+           connection->prepare(
+               "INSERT INTO wanted(workload_id, symbol_values, count, last_seen_ns) SELECT id, ?, ?, ? "
+               "FROM workload WHERE digest = ? ON CONFLICT(workload_id, symbol_values) DO UPDATE SET "
+               "count = count + excluded.count, last_seen_ns = excluded.last_seen_ns"));
     UnixNs seen_ns = row.last_seen_ns == 0 ? read_clock_ns() : row.last_seen_ns;
     statement.bind(write_bindings(row.values)).bind(row.count).bind(seen_ns).bind(row.workload);
     LW_CHECK(statement.run());
     if (connection->changed_rows() == 0) {
-      return make_file_error(ErrorCode::not_found, "note wanted shapes", "no workload `" + row.workload + "`", path,
-                             "give the workload's text too");
+      return make_file_error(ErrorCode::not_found, "note wanted shapes", "no workload `" + row.workload + "`",
+                             path, "give the workload's text too");
     }
   }
   return transaction.commit();

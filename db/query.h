@@ -14,32 +14,23 @@ namespace loopwright::db {
 
 class Connection;
 
-/// How well a stored variant fits the device that asks. Earlier is better.
-enum class MatchQuality : std::uint8_t {
-  exact,            ///< same device, same toolchain
-  soft_mismatch,    ///< hard parts agree; model, clocks, driver or compiler differ
-  nearest,          ///< same kind and architecture; core count, features or generator version differ
-  default_variant,  ///< a candidate marked `is_default`, for shapes without a tuned range; needs a passed verification
-};
-std::string_view name(MatchQuality quality);
-
 /// Who asks.
 struct DeviceMatch {
   DeviceRow device;
   ToolchainRow toolchain;
-  Digest policy;  ///< empty: any; where several fit, the one measured last
-  MatchQuality worst = MatchQuality::default_variant;  ///< variants below this are left out
+  Digest policy;                 ///< empty: any; where several fit, the one measured last
+  Match worst = Match::untuned;  ///< variants below this are left out
 };
 
 /// One row of `best` (or a default candidate) with what is needed to serve it.
 struct Variant {
-  MatchQuality quality = MatchQuality::exact;
+  Match quality = Match::exact;
   std::string mismatch;  ///< why the quality is not exact, e.g. `cores 16 here, 8 there`
   Guard guard;           ///< of the range; an artifact's own guard must hold too
   CandidateRow candidate;
-  BestRow best;          ///< empty digests and zero times for default_variant
+  BestRow best;  ///< empty digests and zero times for untuned
   std::string artifact_target;
-  Digest artifact;       ///< empty when there is no binary for a target of this architecture and its features
+  Digest artifact;  ///< empty when there is no binary for a target of this architecture and its features
   bool artifact_is_foreign = false;
 };
 
@@ -104,7 +95,8 @@ class Query {
  public:
   struct Options {
     std::int64_t busy_timeout_ms = 2000;
-    bool check = false;  ///< run quick_check first: worth its time where a wrong byte is likelier than a cold start
+    bool check =
+        false;  ///< run quick_check first: worth its time where a wrong byte is likelier than a cold start
   };
   static Result<Query> open(const std::string& path, Options options);
   static Result<Query> open(const std::string& path) { return open(path, Options{}); }

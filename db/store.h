@@ -29,7 +29,8 @@ struct WriteNames {
     add(std::string(column.name), "?");
   }
   void operator()(const Reference& reference, const Digest&) {
-    add(std::string(reference.name) + "_id", "(SELECT id FROM " + std::string(reference.table) + " WHERE digest = ?)");
+    add(std::string(reference.name) + "_id",
+        "(SELECT id FROM " + std::string(reference.table) + " WHERE digest = ?)");
   }
 };
 
@@ -151,7 +152,8 @@ struct FindMissing {
   void operator()(const Column&, const Value&) {}
   void operator()(const Reference& reference, const Digest& digest) {
     if (!missing.empty() || (reference.optional && digest.empty())) return;
-    auto statement = connection.prepare("SELECT 1 FROM " + std::string(reference.table) + " WHERE digest = ?");
+    auto statement =
+        connection.prepare("SELECT 1 FROM " + std::string(reference.table) + " WHERE digest = ?");
     if (!statement.ok()) return;
     auto row = statement->bind(digest).step();
     if (row.ok() && !*row) missing = std::string(reference.table) + " `" + digest + "`";
@@ -163,22 +165,24 @@ template <class Row>
 Status insert_row(Connection& connection, const Row& row, std::string_view conflict) {
   const WriteNames& names = insert_names<Row>();
   std::string table(Fields<Row>::kTable);
-  LW_TRY(Statement statement, connection.prepare("INSERT INTO " + table + "(digest" + names.columns + ") VALUES (?" +
-                                                 names.values + ") " + std::string(conflict)));
+  LW_TRY(Statement statement,
+         connection.prepare("INSERT INTO " + table + "(digest" + names.columns + ") VALUES (?" +
+                            names.values + ") " + std::string(conflict)));
   statement.bind(row.digest);
   BindFields bind{statement, {}};
   Fields<Row>::each(row, bind);
   if (!bind.bad.empty()) {
-    return Error{ErrorCode::bad_argument, "store a row of `" + table + "`", bind.bad + " is not a finite number",
-                 connection.path(), "finite numbers; leave out what was not measured"};
+    return Error{ErrorCode::bad_argument, "store a row of `" + table + "`",
+                 bind.bad + " is not a finite number", connection.path(),
+                 "finite numbers; leave out what was not measured"};
   }
   Status stored = statement.run();
   if (stored.ok()) return stored;
   FindMissing find{connection, {}};
   Fields<Row>::each(row, find);
   if (find.missing.empty()) return stored;
-  return Error{ErrorCode::not_found, "store a row of `" + table + "`", "no " + find.missing, connection.path(),
-               "add that row first"};
+  return Error{ErrorCode::not_found, "store a row of `" + table + "`", "no " + find.missing,
+               connection.path(), "add that row first"};
 }
 
 template <class Row>
@@ -202,13 +206,9 @@ bool read_row(Statement& statement, Row& row) {
   return read.fine && !damaged && fits_digest(row);
 }
 
-/// All rows that fit `rest` (FROM is given: the table as `t`; joins, WHERE, ORDER BY follow). Damaged rows are left out
-/// and counted.
-template <class Row, class... Values>
-Result<std::vector<Row>> select_rows(Connection& connection, const std::string& rest, const Values&... values) {
-  LW_TRY(Statement statement, connection.prepare("SELECT " + select_columns<Row>() + " FROM " +
-                                                 std::string(Fields<Row>::kTable) + " t " + rest));
-  (statement.bind(values), ...);
+/// What a prepared and bound SELECT of select_columns<Row> gives. Damaged rows are left out and counted.
+template <class Row>
+Result<std::vector<Row>> read_rows(Connection& connection, Statement& statement) {
   std::vector<Row> rows;
   while (true) {
     LW_TRY(bool there, statement.step());
@@ -222,6 +222,17 @@ Result<std::vector<Row>> select_rows(Connection& connection, const std::string& 
   }
 }
 
+/// All rows that fit `rest` (FROM is given: the table as `t`; joins, WHERE, ORDER BY follow). Damaged rows are left out
+/// and counted.
+template <class Row, class... Values>
+Result<std::vector<Row>> select_rows(Connection& connection, const std::string& rest,
+                                     const Values&... values) {
+  LW_TRY(Statement statement, connection.prepare("SELECT " + select_columns<Row>() + " FROM " +
+                                                 std::string(Fields<Row>::kTable) + " t " + rest));
+  (statement.bind(values), ...);
+  return read_rows<Row>(connection, statement);
+}
+
 /// The row with this digest; not_found, or db_corrupt when it is there but damaged.
 template <class Row>
 Result<Row> select_row(Connection& connection, const Digest& digest) {
@@ -230,11 +241,12 @@ Result<Row> select_row(Connection& connection, const Digest& digest) {
   if (!rows.empty()) return std::move(rows.front());
   std::string table(Fields<Row>::kTable);
   if (connection.damaged_rows != damaged_before) {
-    return Error{ErrorCode::db_corrupt, "read a row of `" + table + "`", "`" + digest + "` does not fit its digest",
-                 connection.path(), "`loopwright db doctor` lists what is damaged"};
+    return Error{ErrorCode::db_corrupt, "read a row of `" + table + "`",
+                 "`" + digest + "` does not fit its digest", connection.path(),
+                 "`loopwright db doctor` lists what is damaged"};
   }
-  return Error{ErrorCode::not_found, "read a row of `" + table + "`", "no `" + digest + "`", connection.path(),
-               "`loopwright db list` shows what there is"};
+  return Error{ErrorCode::not_found, "read a row of `" + table + "`", "no `" + digest + "`",
+               connection.path(), "`loopwright db list` shows what there is"};
 }
 
 /// Tells readers that what is served may have changed.

@@ -24,34 +24,21 @@ bool is_column_reduction(const Schedule& s) {
 
 void schedule_column_reduction(Schedule& s, Space& k) {
   const std::int64_t vectors = k.pick("vectors", {4, 2, 1, 8});
-  const std::int64_t row_blocks =
-      k.pick("row_blocks", {1, 4, 16});  // partial sums over blocks of rows, for workers
   const bool is_parallel = k.pick_flag("parallel", true);
   inline_intermediates(s);
   for (const NestInfo& n : updates(s)) {
     if (!s.ok()) return;
-    LoopId rows = fuse_all(s, n.reduction);
-    LoopId outer = rows;
-    if (row_blocks > 1) {
-      const std::vector<LoopId> parts = s.reduce_across(rows, row_blocks, false, Place::global);
-      if (!s.ok()) return;
-      outer = parts[0];
-      rows = parts[1];
-      const LoopId combine = parts[2];
-      s.attempt([&](Schedule& t) { t.vectorize(combine); });
-    }
+    const LoopId rows = fuse_all(s, n.reduction);
     const LoopId column = n.spatial.back();
     const std::int64_t width = clamp_width(s, column, natural_lanes(s, n) * vectors);
     const std::vector<LoopId> parts = s.split(column, {width});
     if (!s.ok()) return;
     std::vector<LoopId> order(n.spatial.begin(), n.spatial.end() - 1);
-    if (row_blocks > 1) order.insert(order.begin(), outer);
     order.insert(order.end(), {parts[0], rows, parts[1]});
     s.reorder(order);
     if (!s.ok()) return;
-    const std::string target = row_blocks > 1 ? nest_of(s, n.buffer).buffer : n.buffer;
     s.attempt([&](Schedule& t) {
-      const std::vector<LoopId> back = t.hold(target, parts[0], Place::registers);
+      const std::vector<LoopId> back = t.hold(n.buffer, parts[0], Place::registers);
       for (const LoopId& l : back) t.vectorize(l);
     });
     if (width > 1) s.attempt([&](Schedule& t) { t.vectorize(parts[1]); });

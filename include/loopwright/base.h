@@ -132,6 +132,15 @@ inline constexpr int kOutcomeCount = 10;
 std::string_view name(Outcome outcome);
 std::optional<Outcome> parse_outcome(std::string_view text);
 
+/// How well a stored variant fits the device that asks. Earlier is better.
+enum class Match : std::uint8_t {
+  exact,          ///< same device, same toolchain
+  soft_mismatch,  ///< hard parts agree; model, clocks, driver or compiler differ
+  nearest,        ///< same kind and architecture; core count, features or generator version differ
+  untuned,        ///< a default schedule, never tuned for these sizes; needs a passed verification
+};
+std::string_view name(Match match);
+
 /// A failure without a bug. The four parts are read in this order; `where` and `works` may be empty.
 struct Error {
   ErrorCode code = ErrorCode::bug;

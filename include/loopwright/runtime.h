@@ -62,10 +62,6 @@ struct PlanSpec {
   static Result<PlanSpec> parse(std::string_view text);
 };
 
-/// How well a stored row fits this machine.
-enum class Match : std::uint8_t { exact, soft_mismatch, nearest, untuned };
-std::string_view name(Match match);
-
 /// One way to run one kernel of a plan.
 struct Variant {
   Guard guard;  ///< symbols by the workload's own names

@@ -68,7 +68,6 @@ bool ProgressView::is_worth_a_line(const TuneProgress& p) const {
 }
 
 void ProgressView::update(const TuneProgress& p) {
-  if (mode_ == Mode::silent) return;
   if (mode_ == Mode::live) {
     draw(p);
   } else if (is_worth_a_line(p)) {

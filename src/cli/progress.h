@@ -11,7 +11,7 @@ namespace loopwright::cli {
 /// best, and at most every ten seconds. With `json`: one JSON object a line, with the same rules as the plain mode.
 class ProgressView {
  public:
-  enum class Mode { live, plain, json, silent };
+  enum class Mode { live, plain, json };
   explicit ProgressView(Mode mode) : mode_(mode) {}
   ~ProgressView();
   /// live where standard error is a terminal, else plain; json when asked.

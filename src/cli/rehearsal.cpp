@@ -74,12 +74,6 @@ std::vector<void*> Rehearsal::pointers() {
   return out;
 }
 
-std::int64_t Rehearsal::bytes() const {
-  std::int64_t total = 0;
-  for (const Tensor& t : tensors_) total += t.span * size_bytes(t.spec.dtype);
-  return total;
-}
-
 Status Rehearsal::compute_reference() {
   const auto device = runtime::shared_cpu_device();
   LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(*graph_)));

@@ -31,8 +31,6 @@ class Rehearsal {
   };
   /// The outputs of the last run, written inputs included, against the whole graph computed in float64.
   Result<std::vector<Output>> compare();
-  /// Bytes of all inputs and outputs.
-  std::int64_t bytes() const;
 
  private:
   struct Tensor {

@@ -9,16 +9,6 @@
 namespace loopwright::runtime {
 namespace {
 
-Match to_match(db::MatchQuality quality) {
-  switch (quality) {
-    case db::MatchQuality::exact: return Match::exact;
-    case db::MatchQuality::soft_mismatch: return Match::soft_mismatch;
-    case db::MatchQuality::nearest: return Match::nearest;
-    case db::MatchQuality::default_variant: return Match::untuned;
-  }
-  return Match::untuned;
-}
-
 std::string label_of(const db::CandidateRow& candidate) {
   return candidate.template_name +
          (candidate.picks.empty() || candidate.picks == "{}" ? "" : " " + candidate.picks);
@@ -190,11 +180,10 @@ void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vecto
     variant.guard = row.guard;
     variant.artifact = std::make_shared<const Artifact>(std::move(artifact).value());
     variant.label = label_of(row.candidate);
-    if (!row.mismatch.empty() && row.quality != db::MatchQuality::default_variant)
-      variant.label += " [" + row.mismatch + "]";
+    if (!row.mismatch.empty() && row.quality != Match::untuned) variant.label += " [" + row.mismatch + "]";
     variant.loss_mean = row.best.mean_loss;
     variant.loss_worst = row.best.worst_loss;
-    variant.match = to_match(row.quality);
+    variant.match = row.quality;
     found.push_back({std::move(variant), found.size()});
   }
 }

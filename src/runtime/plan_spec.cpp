@@ -113,11 +113,6 @@ std::string find_kernel_fault(const PlanKernel& kernel, const PlanSpec& spec) {
 
 }  // namespace
 
-std::string_view name(Match match) {
-  constexpr std::array<std::string_view, 4> kNames = {"exact", "soft_mismatch", "nearest", "untuned"};
-  return kNames.at(static_cast<std::size_t>(match));
-}
-
 namespace runtime {
 
 Status check_spec(const PlanSpec& spec) {

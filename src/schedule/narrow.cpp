@@ -186,4 +186,20 @@ Result<Stmt> narrow(const ir::Kernel& k, const Stmt& unit, const std::map<ir::Bu
   return redirect(out, facts, local, relative_to(region));
 }
 
+Result<MovedProducers> move_producers(const ir::Kernel& k, const std::vector<ir::Stmt>& units,
+                                      const std::vector<ir::Buffer>& buffers, const Region& region,
+                                      Place place, const ir::Facts& facts, ErrorCode code) {
+  MovedProducers out;
+  for (const ir::Buffer& b : buffers) {
+    LW_TRY(out.local[b], make_local(b, b->name, extents_of(region), place, code));
+    out.allocs.push_back(out.local[b]);
+  }
+  for (const ir::Stmt& u : units) {
+    LW_TRY(ir::Stmt moved, narrow(k, u, out.local, region, facts, code));
+    out.items.push_back(std::move(moved));
+    out.edits[u.get()] = ir::seq({});
+  }
+  return out;
+}
+
 }  // namespace loopwright::schedule

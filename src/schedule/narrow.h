@@ -31,6 +31,18 @@ Result<ir::Stmt> narrow(const ir::Kernel& k, const ir::Stmt& unit,
                         const std::map<ir::Buffer, ir::Buffer>& local, const Region& region,
                         const ir::Facts& facts, ErrorCode code);
 
+/// Producers at their new place, not yet put there.
+struct MovedProducers {
+  std::map<ir::Buffer, ir::Buffer> local;  ///< each buffer → what holds its region
+  std::vector<ir::Buffer> allocs;          ///< the local buffers, in order
+  std::vector<ir::Stmt> items;             ///< the narrowed units, in order
+  Edits edits;                             ///< takes the units away from where they were
+};
+/// Narrows all units to the region, into new local buffers in `place`.
+Result<MovedProducers> move_producers(const ir::Kernel& k, const std::vector<ir::Stmt>& units,
+                                      const std::vector<ir::Buffer>& buffers, const Region& region,
+                                      Place place, const ir::Facts& facts, ErrorCode code);
+
 /// A loop over the whole of dimension `d` that a nest indexes a buffer with; empty when the index is something else.
 std::optional<ir::Var> plain_loop(const Access& access, std::size_t d, const ir::Facts& facts);
 

@@ -150,6 +150,11 @@ constexpr std::array<std::string_view, kOutcomeCount> kOutcomes = {
     "crash", "wrong_result", "out_of_bounds", "nondeterministic", "resource"};
 }  // namespace
 
+std::string_view name(Match match) {
+  constexpr std::array<std::string_view, 4> kNames = {"exact", "soft_mismatch", "nearest", "untuned"};
+  return kNames.at(static_cast<std::size_t>(match));
+}
+
 std::string_view name(Outcome outcome) { return kOutcomes[static_cast<std::size_t>(outcome)]; }
 
 std::optional<Outcome> parse_outcome(std::string_view text) {

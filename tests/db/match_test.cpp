@@ -25,12 +25,12 @@ class MatchTest : public ::testing::Test {
 TEST_F(MatchTest, same_device_and_toolchain_match_exactly_narrow_ranges_first_defaults_last) {
   auto variants = find(match);
   ASSERT_EQ(variants.size(), 3u);
-  EXPECT_EQ(variants[0].quality, MatchQuality::exact);
+  EXPECT_EQ(variants[0].quality, Match::exact);
   EXPECT_EQ(variants[0].mismatch, "");
   EXPECT_EQ(variants[0].candidate.digest, sample.candidates[1]);
   EXPECT_EQ(variants[0].artifact, sample.artifacts[1]);
   EXPECT_EQ(variants[1].candidate.digest, sample.candidates[2]);
-  EXPECT_EQ(variants[2].quality, MatchQuality::default_variant);
+  EXPECT_EQ(variants[2].quality, Match::untuned);
   EXPECT_EQ(variants[2].candidate.digest, sample.candidates[0]);
   EXPECT_TRUE(variants[2].guard.symbols.empty());
 }
@@ -40,17 +40,18 @@ TEST_F(MatchTest, soft_differences_are_named_and_still_serve) {
   match.toolchain.compiler = "LLVM 19.1.8";
   auto variants = find(match);
   ASSERT_EQ(variants.size(), 3u);
-  EXPECT_EQ(variants[0].quality, MatchQuality::soft_mismatch);
-  EXPECT_EQ(variants[0].mismatch, "model `EPYC 9` here, `EPYC` there; compiler `LLVM 19.1.8` here, `LLVM 19.1.7` there");
+  EXPECT_EQ(variants[0].quality, Match::soft_mismatch);
+  EXPECT_EQ(variants[0].mismatch,
+            "model `EPYC 9` here, `EPYC` there; compiler `LLVM 19.1.8` here, `LLVM 19.1.7` there");
 }
 
 TEST_F(MatchTest, other_core_counts_and_generators_are_nearest_and_can_be_left_out) {
   match.device.cores = 16;
-  EXPECT_EQ(find(match)[0].quality, MatchQuality::nearest);
+  EXPECT_EQ(find(match)[0].quality, Match::nearest);
   match = sample_match();
   match.toolchain.generator = "2";
-  EXPECT_EQ(find(match)[0].quality, MatchQuality::nearest);
-  match.worst = MatchQuality::soft_mismatch;
+  EXPECT_EQ(find(match)[0].quality, Match::nearest);
+  match.worst = Match::soft_mismatch;
   EXPECT_TRUE(find(match).empty());
 }
 
@@ -71,7 +72,7 @@ TEST_F(MatchTest, another_kind_of_device_gets_nothing) {
   match.device.kind = "cuda";
   match.device.arch = "sm_90a";
   match.device.target = "cuda:sm_90a:";
-  match.worst = MatchQuality::nearest;
+  match.worst = Match::nearest;
   EXPECT_TRUE(find(match).empty());
 }
 
@@ -91,7 +92,7 @@ TEST_F(MatchTest, a_second_device_in_the_file_comes_behind_the_own_one) {
   auto variants = find(match);
   ASSERT_EQ(variants.size(), 5u);
   EXPECT_EQ(variants[0].candidate.digest, sample.candidates[1]);
-  EXPECT_EQ(variants[2].quality, MatchQuality::nearest);
+  EXPECT_EQ(variants[2].quality, Match::nearest);
   match.device.cores = 60;
   EXPECT_EQ(find(match)[0].candidate.digest, sample.candidates[0]);  // 60 is nearer to 64 than to 8
 }
@@ -106,7 +107,7 @@ TEST_F(MatchTest, unverified_stale_and_blocked_rows_do_not_serve_and_explain_say
   }
   auto variants = find(match);
   ASSERT_EQ(variants.size(), 1u);
-  EXPECT_EQ(variants[0].quality, MatchQuality::default_variant);
+  EXPECT_EQ(variants[0].quality, Match::untuned);
   auto query = Query::open(path);
   auto explanation = query->explain(sample.workload, match, {{"s0", 17}}, 64);
   ASSERT_TRUE(explanation.ok());

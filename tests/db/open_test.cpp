@@ -90,7 +90,8 @@ TEST_F(OpenTest, truncation_at_20_places_is_an_error_or_the_right_answer) {
     auto query = Query::open(path);
     if (query.ok()) {
       std::vector<std::string> found = describe_variants(*query, sample.workload);
-      EXPECT_TRUE(found == right || found == std::vector<std::string>{"error db_corrupt"}) << i << ": " << found.front();
+      EXPECT_TRUE(found == right || found == std::vector<std::string>{"error db_corrupt"})
+          << i << ": " << found.front();
     } else {
       EXPECT_EQ(query.error().code, ErrorCode::db_corrupt) << query.error().message();
     }
@@ -99,7 +100,8 @@ TEST_F(OpenTest, truncation_at_20_places_is_an_error_or_the_right_answer) {
 }
 
 /// What is served from a damaged file must be a part of what was served from the whole one.
-void expect_error_or_right(const std::string& path, const Sample& sample, const std::set<std::string>& right) {
+void expect_error_or_right(const std::string& path, const Sample& sample,
+                           const std::set<std::string>& right) {
   auto query = Query::open(path);
   if (!query.ok()) return;
   for (const std::string& line : describe_variants(*query, sample.workload)) {
@@ -169,7 +171,7 @@ TEST_F(OpenTest, a_flipped_number_in_a_served_row_is_noticed) {
   auto list = Query::open(path)->find_variants(sample.workload, sample_match());
   ASSERT_TRUE(list.ok());
   ASSERT_EQ(list->variants.size(), 1u);
-  EXPECT_EQ(list->variants[0].quality, MatchQuality::default_variant);
+  EXPECT_EQ(list->variants[0].quality, Match::untuned);
   EXPECT_EQ(list->damaged_rows, 2);
   auto report = check_file(path);
   EXPECT_TRUE(report->is_damaged());
@@ -190,13 +192,15 @@ TEST_F(OpenTest, an_exclusive_lock_is_locked_for_both_sides) {
 TEST_F(OpenTest, readers_are_not_disturbed_by_a_writer_in_a_transaction) {
   Sample sample = make_sample_file(path);
   auto writer = Recorder::open(path);
-  ASSERT_TRUE(writer->commit_together([&]() -> Status {
-    LW_CHECK(writer->set_best_state(sample.candidates[1], {}, BestState::stale));
-    auto reader = Query::open(path);
-    EXPECT_TRUE(reader.ok());
-    EXPECT_EQ(reader->find_variants(sample.workload, sample_match())->variants.size(), 3u);
-    return Unit{};
-  }).ok());
+  ASSERT_TRUE(writer
+                  ->commit_together([&]() -> Status {
+                    LW_CHECK(writer->set_best_state(sample.candidates[1], {}, BestState::stale));
+                    auto reader = Query::open(path);
+                    EXPECT_TRUE(reader.ok());
+                    EXPECT_EQ(reader->find_variants(sample.workload, sample_match())->variants.size(), 3u);
+                    return Unit{};
+                  })
+                  .ok());
 }
 
 TEST_F(OpenTest, a_second_writer_is_told_who_holds_the_file) {
@@ -206,7 +210,8 @@ TEST_F(OpenTest, a_second_writer_is_told_who_holds_the_file) {
   auto second = Recorder::open(path);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code, ErrorCode::busy);
-  EXPECT_NE(second.error().found.find("pid " + std::to_string(getpid())), std::string::npos) << second.error().message();
+  EXPECT_NE(second.error().found.find("pid " + std::to_string(getpid())), std::string::npos)
+      << second.error().message();
   EXPECT_NE(second.error().found.find("started 20"), std::string::npos);
   EXPECT_NE(second.error().found.find("loopwright tune a.lw"), std::string::npos);
   fs::create_symlink(path, folder.file("other-name.lwdb"));
@@ -239,7 +244,8 @@ TEST_F(OpenTest, a_read_only_file_or_folder_is_read_and_not_written) {
       become_nobody();
       auto writer = Recorder::open(path);
       if (writer.ok() || writer.error().code != ErrorCode::db_read_only) return 1;
-      if (note_wanted(path, {{sample.workload, "", {}, 1, 1}}).error().code != ErrorCode::db_read_only) return 2;
+      if (note_wanted(path, {{sample.workload, "", {}, 1, 1}}).error().code != ErrorCode::db_read_only)
+        return 2;
       auto reader = Query::open(path);
       if (!reader.ok()) return 3;
       if (describe_variants(*reader, sample.workload) != right) return 4;
@@ -250,7 +256,8 @@ TEST_F(OpenTest, a_read_only_file_or_folder_is_read_and_not_written) {
   chmod(path.c_str(), 0444);
   chmod(folder.path().c_str(), 0777);
   EXPECT_EQ(try_both(""), 0);
-  for (const char* suffix : {"-wal", "-shm"}) fs::remove(path + suffix);  // left by a reader that may not remove them
+  for (const char* suffix : {"-wal", "-shm"})
+    fs::remove(path + suffix);  // left by a reader that may not remove them
   chmod(path.c_str(), 0666);
   chmod(folder.path().c_str(), 0555);
   EXPECT_EQ(try_both("immutable"), 0);
@@ -272,11 +279,12 @@ TEST_F(OpenTest, a_log_left_by_a_killed_writer_is_read_even_in_a_read_only_folde
   for (const std::string& file : {path, path + "-wal"}) chmod(file.c_str(), 0444);
   chmod(folder.path().c_str(), 0555);
   EXPECT_EQ(run_in_child([&] {
-    become_nobody();
-    auto reader = Query::open(path);
-    if (!reader.ok()) return 1;
-    return reader->find_variants(sample.workload, sample_match())->variants.size() == 2 ? 0 : 2;
-  }), 0);
+              become_nobody();
+              auto reader = Query::open(path);
+              if (!reader.ok()) return 1;
+              return reader->find_variants(sample.workload, sample_match())->variants.size() == 2 ? 0 : 2;
+            }),
+            0);
 }
 
 }  // namespace

@@ -48,22 +48,11 @@ Result<Applied> apply(const ir::Kernel& k, const ComputeAt& step) {
   const ir::Facts facts = facts_inside(k, site);
   const Stmt& body = site.loop().body;
   const Region region = region_of(collect_accesses(body), group, facts, true);
-  std::map<ir::Buffer, ir::Buffer> local;
-  std::vector<ir::Buffer> allocs;
-  for (const ir::Buffer& b : group) {
-    LW_TRY(local[b], make_local(b, b->name, extents_of(region), step.place, kCode));
-    allocs.push_back(local[b]);
-  }
-  std::vector<Stmt> items;
-  Edits edits;
-  for (const Stmt& u : p.units) {
-    LW_TRY(Stmt moved, narrow(k, u, local, region, facts, kCode));
-    items.push_back(std::move(moved));
-    edits[u.get()] = ir::seq({});
-  }
-  items.push_back(redirect(body, facts, local, relative_to(region)));
-  edits[site.stmt().get()] = with_body(site.stmt(), alloc_all(allocs, ir::seq(std::move(items))));
-  Applied out{edit(k, edits), {}};
+  LW_TRY(MovedProducers moved, move_producers(k, p.units, group, region, step.place, facts, kCode));
+  moved.items.push_back(redirect(body, facts, moved.local, relative_to(region)));
+  moved.edits[site.stmt().get()] =
+      with_body(site.stmt(), alloc_all(moved.allocs, ir::seq(std::move(moved.items))));
+  Applied out{edit(k, moved.edits), {}};
   out.kernel.body = drop_allocs(out.kernel.body, group);
   return out;
 }

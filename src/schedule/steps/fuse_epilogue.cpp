@@ -202,25 +202,14 @@ Result<Applied> apply(const ir::Kernel& k, const FuseEpilogue& step) {
                     "a loop with every reduction loop of `" + tile.front()->name + "` inside it");
   LW_TRY(const auto consumer_loops, map_loops(k, c, tile, region, facts));
 
-  std::map<ir::Buffer, ir::Buffer> local;
-  Buffers allocs;
-  for (const ir::Buffer& b : tile) {
-    LW_TRY(local[b], make_local(b, b->name, extents_of(region), step.place, kCode));
-    allocs.push_back(local[b]);
-  }
-  std::vector<Stmt> items;
-  Edits edits;
-  for (const Stmt& u : p.units) {
-    LW_TRY(Stmt moved, narrow(k, u, local, region, facts, kCode));
-    items.push_back(std::move(moved));
-    edits[u.get()] = ir::seq({});
-  }
-  items.push_back(redirect(body, facts, local, relative_to(region)));
-  items.push_back(redirect(build_epilogue(c, consumer_loops, region, tile.front(), facts), facts, local,
-                           relative_to(region)));
-  edits[c.unit.get()] = ir::seq({});
-  edits[site.stmt().get()] = with_body(site.stmt(), alloc_all(allocs, ir::seq(std::move(items))));
-  Applied out{edit(k, edits), {}};
+  LW_TRY(MovedProducers moved, move_producers(k, p.units, tile, region, step.place, facts, kCode));
+  moved.items.push_back(redirect(body, facts, moved.local, relative_to(region)));
+  moved.items.push_back(redirect(build_epilogue(c, consumer_loops, region, tile.front(), facts), facts,
+                                 moved.local, relative_to(region)));
+  moved.edits[c.unit.get()] = ir::seq({});
+  moved.edits[site.stmt().get()] =
+      with_body(site.stmt(), alloc_all(moved.allocs, ir::seq(std::move(moved.items))));
+  Applied out{edit(k, moved.edits), {}};
   out.kernel.body = drop_allocs(out.kernel.body, tile);
   out.kernel = drop_guards(std::move(out.kernel));
   for (const Stmt& s : c.chain.around)
