@@ -7,7 +7,8 @@ function(lw_add_gtest target)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/bin")
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
   target_compile_definitions(${target} PRIVATE LOOPWRIGHT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                             LOOPWRIGHT_BIN_DIR="${PROJECT_BINARY_DIR}/bin")
+                             LOOPWRIGHT_BIN_DIR="${PROJECT_BINARY_DIR}/bin"
+                             LOOPWRIGHT_FAKE_CUDA_LIBRARY="${PROJECT_BINARY_DIR}/tests/bin/liblw_fake_cuda.so")
   target_link_libraries(${target} PRIVATE lw_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
   set(serial OFF)
   if(arg_SERIAL)

@@ -127,7 +127,7 @@ ErrorCode Server::launch(const Kernel& kernel, const Call& call) const {
   stride = (stride + runtime::kBlockAlignment - 1) / runtime::kBlockAlignment * runtime::kBlockAlignment;
   std::byte* scratch = nullptr;
   if (stride > 0) {
-    scratch = device_->reserve(stride * device_->scratch_workers());
+    scratch = device_->reserve(runtime::MemoryKind::arena, stride * device_->scratch_workers(), nullptr);
     if (scratch == nullptr) return ErrorCode::out_of_memory;
   }
   return device_->launch(*kernel.loaded, {.buffers = call.buffers.data(),

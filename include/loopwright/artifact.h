@@ -23,6 +23,7 @@ struct ArtifactArg {
   ArgRole role = ArgRole::input;
   std::vector<SizeExpr> shape;    ///< elements
   std::vector<SizeExpr> strides;  ///< elements; always given, one for each dimension
+  bool zeroed = false;            ///< workspace that is zero before the first launch and that every launch leaves zero
   bool operator==(const ArtifactArg&) const = default;
 };
 
@@ -35,7 +36,8 @@ struct CpuLaunch {
   bool operator==(const CpuLaunch&) const = default;
 };
 
-/// One kernel launch on a CUDA device.
+/// One kernel launch on a CUDA device. Parameters of the entry: the address of each of Artifact::args in order, then each
+/// of Artifact::symbols in order as int64.
 struct CudaLaunch {
   std::string entry;
   std::array<SizeExpr, 3> grid{1, 1, 1};

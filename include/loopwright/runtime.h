@@ -87,12 +87,15 @@ class Plan {
  public:
   /// Checks everything (count, dtype, rank, sizes against the symbols' ranges, strides, alignment to the element,
   /// outputs that overlap inputs or each other: wrong_arguments, out_of_range, misaligned, aliasing), then runs and
-  /// returns when done. Tensors in the order of `spec().tensors` (inputs, then outputs).
-  Status run(std::span<const TensorView> tensors) const;
+  /// returns when done. Tensors in the order of `spec().tensors` (inputs, then outputs). `stream` as for `launch`.
+  Status run(std::span<const TensorView> tensors, void* stream = nullptr) const;
   /// The hot call: no check of the pointers, no allocation once its thread has run the plan at sizes as large, no lock,
   /// no exception. Symbol values in the order of `spec().symbols`; strides are the plan's. ok, out_of_range (a symbol
-  /// outside its range), no_variant, out_of_memory.
-  ErrorCode launch(void* const* pointers, const std::int64_t* symbols) const noexcept;
+  /// outside its range), no_variant, out_of_memory, launch_failed.
+  /// On a GPU: pointers are the device's, `stream` is a CUstream (cudaStream_t) of it, null for its default stream, and
+  /// the call returns when everything is queued. May be captured into a CUDA graph once the thread has launched the plan
+  /// on that stream at sizes as large. On the CPU `stream` is not looked at.
+  ErrorCode launch(void* const* pointers, const std::int64_t* symbols, void* stream = nullptr) const noexcept;
 
   const PlanSpec& spec() const;
   /// What serves one kernel at given sizes.
@@ -135,7 +138,8 @@ enum class OnMiss : std::uint8_t {
 struct RuntimeOptions {
   std::vector<std::string> databases;  ///< most important first: user, site, shipped
   OnMiss on_miss = OnMiss::fallback;
-  int workers = 0;  ///< CPU workers; 0 = the machine's, or LOOPWRIGHT_WORKERS
+  int workers = 0;             ///< CPU workers; 0 = the machine's, or LOOPWRIGHT_WORKERS
+  std::string device = "cpu";  ///< `cpu`, `cuda` (the first GPU) or `cuda:N`
 };
 
 /// Databases plus a device. Opening never fails because of a database: what is wrong with one is in `notes`.

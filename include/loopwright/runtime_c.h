@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define LOOPWRIGHT_C_VERSION 1 /* grows when functions or trailing struct members are added; none ever go */
+#define LOOPWRIGHT_C_VERSION 2 /* grows when functions or trailing struct members are added; none ever go */
 
 enum { LOOPWRIGHT_OK = 0 };
 
@@ -55,6 +55,7 @@ typedef struct {
   int32_t database_count;
   int32_t on_miss;
   int32_t workers; /* 0 = the machine's */
+  const char* device; /* "cpu", "cuda" or "cuda:N"; null = "cpu" */
 } loopwright_options;
 
 typedef struct {
@@ -108,6 +109,11 @@ int32_t loopwright_run(const loopwright_plan* plan, const loopwright_tensor* ten
 /* Plan::launch, the hot call: pointers in the order of the tensors, symbol values in the order of the symbols; neither
  * is checked for null or length, and no message is set. */
 int32_t loopwright_launch(const loopwright_plan* plan, void* const* pointers, const int64_t* symbols);
+
+/* The same on a CUstream (cudaStream_t) of the plan's GPU; null is its default stream. `launch` returns when everything is
+ * queued, `run` when it is done. */
+int32_t loopwright_run_on(const loopwright_plan* plan, const loopwright_tensor* tensors, int32_t count, void* stream);
+int32_t loopwright_launch_on(const loopwright_plan* plan, void* const* pointers, const int64_t* symbols, void* stream);
 
 /* Text for people; free it with loopwright_free_text. */
 int32_t loopwright_explain(const loopwright_plan* plan, const int64_t* symbols, int32_t count, char** text);

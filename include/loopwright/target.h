@@ -18,10 +18,13 @@ struct Target {
   std::int32_t vector_bytes = 16;     ///< widest vector register, or widest memory access of a GPU lane
   std::int32_t vector_registers = 16;
   std::int32_t workers = 1;           ///< CPU workers, or SMs
-  std::int64_t l1_bytes = 32 << 10;   ///< private data cache of a core, or shared memory of a block
+  std::int64_t l1_bytes = 32 << 10;   ///< private data cache of a core, or most shared memory of a block
   std::int64_t l2_bytes = 512 << 10;
   std::int64_t l3_bytes = 0;          ///< last cache, shared
   std::int32_t max_threads_per_block = 1;
+  std::int32_t capability = 0;        ///< of a GPU: 90 for sm_90a
+  std::int32_t max_threads_per_sm = 0;
+  std::int64_t shared_bytes_per_sm = 0;
 
   /// Lanes of the widest vector for an element type.
   std::int32_t lanes(DType dtype) const { return vector_bytes / size_bytes(dtype); }

@@ -45,7 +45,8 @@ Json arg_json(const ArtifactArg& a) {
           {"dtype", name(a.dtype)},
           {"role", name(a.role)},
           {"shape", sizes_json(a.shape)},
-          {"strides", sizes_json(a.strides)}};
+          {"strides", sizes_json(a.strides)},
+          {"zeroed", a.zeroed}};
 }
 
 ArtifactArg arg_from(const Json& j, std::size_t symbol_count) {
@@ -58,6 +59,7 @@ ArtifactArg arg_from(const Json& j, std::size_t symbol_count) {
   a.role = *role;
   a.shape = sizes_from(j.at("shape"), symbol_count);
   a.strides = sizes_from(j.at("strides"), symbol_count);
+  a.zeroed = j.value("zeroed", false);
   if (a.shape.size() != a.strides.size())
     throw Malformed{"argument `" + a.name + "` has unequal numbers of dimensions and strides"};
   return a;

@@ -104,6 +104,7 @@ int32_t loopwright_open(const loopwright_options* options, loopwright_runtime** 
       }
       asked.on_miss = static_cast<loopwright::OnMiss>(given.on_miss);
       asked.workers = given.workers;
+      if (given.device != nullptr) asked.device = given.device;
     }
     auto opened = loopwright::Runtime::open(std::move(asked));
     if (!opened.ok()) return fail(opened.error());
@@ -187,7 +188,8 @@ int32_t loopwright_describe_symbol(const loopwright_plan* plan, int32_t index, l
   });
 }
 
-int32_t loopwright_run(const loopwright_plan* plan, const loopwright_tensor* tensors, int32_t count) {
+int32_t loopwright_run_on(const loopwright_plan* plan, const loopwright_tensor* tensors, int32_t count,
+                          void* stream) {
   return guard([&]() -> std::int32_t {
     if (plan == nullptr || count < 0 || (count > 0 && tensors == nullptr))
       return refuse("run a plan", "a null argument or a negative count");
@@ -200,13 +202,22 @@ int32_t loopwright_run(const loopwright_plan* plan, const loopwright_tensor* ten
         return refuse("run a plan", "a tensor with an unknown dtype");
       views.push_back(view_of(tensor));
     }
-    const auto ran = plan->plan.run(views);
+    const auto ran = plan->plan.run(views, stream);
     return ran.ok() ? LOOPWRIGHT_OK : fail(ran.error());
   });
 }
 
+int32_t loopwright_run(const loopwright_plan* plan, const loopwright_tensor* tensors, int32_t count) {
+  return loopwright_run_on(plan, tensors, count, nullptr);
+}
+
+int32_t loopwright_launch_on(const loopwright_plan* plan, void* const* pointers, const int64_t* symbols,
+                             void* stream) {
+  return static_cast<std::int32_t>(plan->plan.launch(pointers, symbols, stream));
+}
+
 int32_t loopwright_launch(const loopwright_plan* plan, void* const* pointers, const int64_t* symbols) {
-  return static_cast<std::int32_t>(plan->plan.launch(pointers, symbols));
+  return loopwright_launch_on(plan, pointers, symbols, nullptr);
 }
 
 int32_t loopwright_explain(const loopwright_plan* plan, const int64_t* symbols, int32_t count, char** text) {

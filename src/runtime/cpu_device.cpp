@@ -141,8 +141,8 @@ Result<std::shared_ptr<const LoadedArtifact>> CpuDevice::load(const Artifact& ar
   return std::shared_ptr<const LoadedArtifact>(std::make_shared<CpuLoaded>(std::move(code), artifact));
 }
 
-std::byte* CpuDevice::reserve(std::int64_t bytes) const noexcept {
-  return reserve_thread_memory(ThreadBlock::arena, bytes);
+std::byte* CpuDevice::reserve(MemoryKind kind, std::int64_t bytes, void*) const noexcept {
+  return reserve_thread_memory(kind == MemoryKind::arena ? ThreadBlock::arena : ThreadBlock::zeroed, bytes);
 }
 
 ErrorCode CpuDevice::launch(const LoadedArtifact& loaded, const KernelCall& call) const noexcept {

@@ -28,8 +28,10 @@ class CpuDevice final : public Device {
   db::DeviceRow fingerprint() const override;
   Result<std::shared_ptr<const LoadedArtifact>> load(const Artifact& artifact) const override;
   std::int32_t scratch_workers() const override { return pool_.workers(); }
-  std::byte* reserve(std::int64_t bytes) const noexcept override;
+  std::byte* reserve(MemoryKind kind, std::int64_t bytes, void* stream) const noexcept override;
   ErrorCode launch(const LoadedArtifact& loaded, const KernelCall& call) const noexcept override;
+  ErrorCode wait(void*) const noexcept override { return ErrorCode::ok; }
+  Status check_memory(std::uintptr_t, std::int64_t) const override { return Unit{}; }
 
  private:
   Target target_;

@@ -1,8 +1,10 @@
 #include "src/runtime/device.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "loopwright/runtime.h"
+#include "src/runtime/cuda_info.h"
 #include "src/runtime/host_cpu.h"
 
 namespace loopwright {
@@ -31,6 +33,37 @@ db::ToolchainRow current_toolchain(std::string compiler) {
   return row;
 }
 
+namespace {
+
+/// Machine code runs on later GPUs of the same major capability; code that names one GPU (`sm_90a`) on that one alone.
+bool cubin_runs_on(const Target& device, const Target& code) {
+  if (code.arch == device.arch) return true;
+  if (code.arch.ends_with('a')) return false;
+  return code.capability / 10 == device.capability / 10 && code.capability <= device.capability;
+}
+
+}  // namespace
+
+std::optional<int> parse_cuda_name(std::string_view name) {
+  if (name == "cuda") return 0;
+  int ordinal = 0;
+  if (!name.starts_with("cuda:")) return std::nullopt;
+  const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), ordinal);
+  const bool whole = error == std::errc() && end == name.data() + name.size() && ordinal >= 0;
+  return whole ? std::optional<int>(ordinal) : std::nullopt;
+}
+
+Result<std::shared_ptr<const Device>> open_device(const std::string& name, int workers) {
+  if (name == "cpu") return workers == 0 ? shared_cpu_device() : make_cpu_device(workers);
+  if (const auto ordinal = parse_cuda_name(name)) return open_cuda_device(*ordinal);
+  return Error{ErrorCode::bad_argument, "open the device " + name, "no such kind of device", "",
+               "cpu, cuda or cuda:N"};
+}
+
+Result<std::shared_ptr<const Device>> open_device_for(const Target& target) {
+  return open_device(target.kind == TargetKind::cuda ? "cuda" : "cpu");
+}
+
 Status check_runs_on(const Target& device, const std::string& code) {
   const auto refuse = [&](std::string found) {
     return Error{ErrorCode::unsupported_target, "run code compiled for " + code, std::move(found),
@@ -39,8 +72,10 @@ Status check_runs_on(const Target& device, const std::string& code) {
   auto parsed = Target::parse(code);
   if (!parsed.ok()) return refuse("a target that cannot be read: " + parsed.error().found);
   if (parsed->kind != device.kind) return refuse("another kind of device");
-  if (parsed->arch != device.arch) {
-    const int needed = device.kind == TargetKind::cpu ? generic_level(parsed->arch) : 0;
+  if (device.kind == TargetKind::cuda && !cubin_runs_on(device, *parsed))
+    return refuse("architecture " + parsed->arch + ", not " + device.arch);
+  if (device.kind == TargetKind::cpu && parsed->arch != device.arch) {
+    const int needed = generic_level(parsed->arch);
     if (needed == 0) return refuse("architecture " + parsed->arch + ", not " + device.arch);
     const int level = feature_level(device.features);
     if (needed > level)

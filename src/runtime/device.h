@@ -1,8 +1,11 @@
-// A live device: where artifacts become callable. One pair of files a kind: cpu_device today, cuda_device beside it.
+// A live device: where artifacts become callable. One pair of files a kind: cpu_device and cuda_device.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "db/query.h"
@@ -32,7 +35,15 @@ struct KernelCall {
   const std::int64_t* symbols = nullptr;  ///< in the order of Artifact::symbols
   std::byte* scratch = nullptr;           ///< of the first worker, kBlockAlignment-aligned
   std::int64_t scratch_stride_bytes = 0;  ///< from one worker's scratch to the next
+  void* stream = nullptr;  ///< CUDA: a CUstream of this device, null for its default stream; CPU: unused
 };
+
+/// Memory that a device keeps for a thread, on a GPU for a thread and a stream.
+enum class MemoryKind : std::uint8_t {
+  arena,   ///< content is lost when it grows
+  zeroed,  ///< zero when new; who uses it leaves it zero
+};
+inline constexpr int kMemoryKinds = 2;
 
 /// Alignment of arenas, of the blocks in them and of scratch: two cache lines, because cores fetch lines in pairs.
 inline constexpr std::int64_t kBlockAlignment = 128;
@@ -47,11 +58,21 @@ class Device {
   virtual Result<std::shared_ptr<const LoadedArtifact>> load(const Artifact& artifact) const = 0;
   /// How many workers may use scratch at the same time.
   virtual std::int32_t scratch_workers() const = 0;
-  /// Memory of the calling thread on this device, at least `bytes`, kBlockAlignment-aligned. It stays until the same
-  /// thread asks for more, so its content must not be needed from one plan to the next. Null when there is none left.
-  virtual std::byte* reserve(std::int64_t bytes) const noexcept = 0;
-  /// Hot. Runs all launches of `loaded`, which came from this device's `load`. ok or launch_failed.
+  /// Memory of the calling thread (and stream) on this device, at least `bytes`, kBlockAlignment-aligned. It stays until
+  /// the same thread asks for more, so an arena's content must not be needed from one plan to the next. Null when there
+  /// is none left.
+  virtual std::byte* reserve(MemoryKind kind, std::int64_t bytes, void* stream) const noexcept = 0;
+  /// Hot. Runs all launches of `loaded`, which came from this device's `load`. ok or launch_failed. On a GPU it returns
+  /// when they are queued.
   virtual ErrorCode launch(const LoadedArtifact& loaded, const KernelCall& call) const noexcept = 0;
+  /// Returns when everything launched on the stream is done; launch_failed when something in it failed.
+  virtual ErrorCode wait(void* stream) const noexcept = 0;
+  /// Whether kernels of this device can use `bytes` bytes from `address` on. wrong_arguments with only `found` and
+  /// `works` filled when not.
+  virtual Status check_memory(std::uintptr_t address, std::int64_t bytes) const = 0;
+  /// What went wrong in the calling thread's last `reserve`, `launch` or `wait`, in the driver's words; empty when there
+  /// is no more to say than the code.
+  virtual std::string describe_failure() const { return {}; }
 };
 
 /// This process's CPU with the machine's workers (see host_target). Made on first use; its threads start with the
@@ -59,6 +80,16 @@ class Device {
 std::shared_ptr<const Device> shared_cpu_device();
 /// The same with a number of workers of its own; 0 = as above.
 std::shared_ptr<const Device> make_cpu_device(int workers);
+
+/// A GPU by its ordinal, shared by all of the process that use it at the same time. not_found, unsupported or
+/// unsupported_target with the reason when it cannot be used.
+Result<std::shared_ptr<const Device>> open_cuda_device(int ordinal);
+/// The ordinal in `cuda` (0) or `cuda:N`; empty for another text.
+std::optional<int> parse_cuda_name(std::string_view name);
+/// `cpu`, `cuda` or `cuda:N`; bad_argument for another text. `workers` is for the CPU.
+Result<std::shared_ptr<const Device>> open_device(const std::string& name, int workers = 0);
+/// The device that code for `target` runs on: the CPU, or the GPU with ordinal 0.
+Result<std::shared_ptr<const Device>> open_device_for(const Target& target);
 
 /// What builds artifacts in this version of Loopwright; `compiler` is the code generator's own name and version, empty
 /// when the caller (a program without compiler) cannot say.

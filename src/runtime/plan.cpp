@@ -85,7 +85,10 @@ class VariantLoader {
     }
     for (const Launch& launch : artifact.launches) {
       const auto* cpu = std::get_if<CpuLaunch>(&launch);
-      if (cpu != nullptr && !(sound(cpu->extent) && sound(cpu->scratch_bytes)))
+      const auto* cuda = std::get_if<CudaLaunch>(&launch);
+      if ((cpu != nullptr && !(sound(cpu->extent) && sound(cpu->scratch_bytes))) ||
+          (cuda != nullptr &&
+           !(std::all_of(cuda->grid.begin(), cuda->grid.end(), sound) && sound(cuda->shared_bytes))))
         return bad("a launch with a size over unknown symbols, or a too long one");
     }
     return Unit{};
@@ -115,7 +118,7 @@ class VariantLoader {
         const auto address = static_cast<std::int32_t>(spec_.tensors.size() + out.workspaces.size());
         const SizeExpr bytes =
             span_bytes(move_all(arg.shape, out.symbols), move_all(arg.strides, out.symbols), arg.dtype);
-        out.workspaces.push_back({address, FastSize(round_to_block(bytes))});
+        out.workspaces.push_back({address, FastSize(round_to_block(bytes)), arg.zeroed});
         out.addresses.push_back(address);
       } else {
         if (next == kernel().args.size()) break;
@@ -204,15 +207,18 @@ void place_buffers(Plan::State& state) {
   }
   const std::size_t tensor_blocks = blocks.size();
   std::size_t most_workspaces = 0, most_arguments = 0;
-  SizeExpr scratch = 0;
+  SizeExpr scratch = 0, zeroed = 0;
   std::vector<std::size_t> owners;
   for (std::size_t k = 0; k < state.kernels.size(); ++k) {
     SizeExpr largest = 0;
     for (const VariantState& variant : state.kernels[k].variants) {
-      SizeExpr sum = 0;
-      for (const Workspace& workspace : variant.workspaces)
-        sum = SizeExpr::apply(SizeExpr::Op::add, sum, workspace.bytes.expr());
+      SizeExpr sum = 0, zeroed_sum = 0;
+      for (const Workspace& workspace : variant.workspaces) {
+        SizeExpr& into = workspace.zeroed ? zeroed_sum : sum;
+        into = SizeExpr::apply(SizeExpr::Op::add, into, workspace.bytes.expr());
+      }
       largest = larger_of(largest, sum);
+      zeroed = larger_of(zeroed, zeroed_sum);
       most_workspaces = std::max(most_workspaces, variant.workspaces.size());
       most_arguments = std::max(most_arguments, variant.addresses.size());
       for (const SizeExpr& bytes : variant.loaded->scratch_bytes())
@@ -228,6 +234,7 @@ void place_buffers(Plan::State& state) {
                        layout.slot_of.begin() + static_cast<std::ptrdiff_t>(tensor_blocks));
   for (std::size_t i = 0; i < owners.size(); ++i)
     state.kernels[owners[i]].workspace_slot = layout.slot_of[tensor_blocks + i];
+  state.zeroed_bytes = FastSize(zeroed);
   state.scratch_stride = FastSize(scratch);
   state.scratch_workers = state.scratch_stride.is_zero() ? 0 : state.device->scratch_workers();
 
@@ -237,6 +244,7 @@ void place_buffers(Plan::State& state) {
                             most_arguments + state.kernels.size();
   state.table_bytes = static_cast<std::int64_t>(words * sizeof(void*));
   state.direct = state.kernels.size() == 1 && state.slot_bytes.empty() && state.scratch_workers == 0 &&
+                 state.zeroed_bytes.is_zero() &&
                  std::all_of(state.kernels[0].variants.begin(), state.kernels[0].variants.end(),
                              [](const VariantState& v) { return v.takes_pointers; });
 }

@@ -25,6 +25,7 @@ Status check_spec(const PlanSpec& spec);
 struct Workspace {
   std::int32_t address = 0;  ///< position in the call's table of addresses
   FastSize bytes;            ///< over the plan's symbols, rounded to blocks
+  bool zeroed = false;       ///< lies in MemoryKind::zeroed, not in the arena
 };
 
 struct VariantState {
@@ -91,8 +92,9 @@ struct Plan::State {
   // The arena: slots one after the other, then scratch of each worker.
   std::vector<runtime::FastSize> slot_bytes;
   std::vector<std::int32_t> slot_of;  ///< for each tensor after the given ones
-  runtime::FastSize scratch_stride;   ///< the largest of any launch, rounded to blocks
-  std::int32_t scratch_workers = 0;   ///< 0 when no launch needs scratch
+  runtime::FastSize zeroed_bytes;  ///< of the kernel with most zeroed workspace; every kernel leaves it zero
+  runtime::FastSize scratch_stride;  ///< the largest of any launch, rounded to blocks
+  std::int32_t scratch_workers = 0;  ///< 0 when no launch needs scratch
 
   std::int32_t address_count = 0;   ///< tensors, then the workspaces of the kernel with most of them
   std::int32_t most_arguments = 0;  ///< of any variant
@@ -102,8 +104,8 @@ struct Plan::State {
   std::vector<runtime::SymbolSource> sources;  ///< in an order in which they can be solved
   std::vector<std::int32_t> unsolved;          ///< symbols that no tensor's shape determines
 
-  ErrorCode launch_direct(void* const* pointers, const std::int64_t* symbols) const noexcept;
-  ErrorCode launch_all(void* const* pointers, const std::int64_t* symbols) const noexcept;
+  ErrorCode launch_direct(void* const* pointers, const std::int64_t* symbols, void* stream) const noexcept;
+  ErrorCode launch_all(void* const* pointers, const std::int64_t* symbols, void* stream) const noexcept;
   bool in_range(const std::int64_t* symbols) const noexcept;
   /// Bytes of the slots alone, INT64_MAX when they do not fit; writes the offset of each unless `offsets` is null.
   std::int64_t place_slots(const std::int64_t* symbols, std::int64_t* offsets) const noexcept;

@@ -67,15 +67,18 @@ std::int64_t Plan::State::place_slots(const std::int64_t* symbols, std::int64_t*
   return total;
 }
 
-ErrorCode Plan::State::launch_direct(void* const* pointers, const std::int64_t* symbols) const noexcept {
+ErrorCode Plan::State::launch_direct(void* const* pointers, const std::int64_t* symbols,
+                                     void* stream) const noexcept {
   const KernelState& kernel = kernels[0];
   const VariantState* variant = choose_variant(kernel, spec.kernels[0], pointers, symbols);
   if (variant == nullptr) return ErrorCode::no_variant;
   std::int64_t values[runtime::kMaxKernelSymbols];
-  return device->launch(*variant->loaded, {pointers, gather_symbols(*variant, symbols, values), nullptr, 0});
+  return device->launch(*variant->loaded,
+                        {pointers, gather_symbols(*variant, symbols, values), nullptr, 0, stream});
 }
 
-ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* symbols) const noexcept {
+ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* symbols,
+                                  void* stream) const noexcept {
   std::byte* tables = runtime::reserve_thread_memory(runtime::ThreadBlock::tables, table_bytes);
   if (tables == nullptr) return ErrorCode::out_of_memory;
   auto** addresses = reinterpret_cast<void**>(tables);
@@ -90,8 +93,12 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
   if (__builtin_mul_overflow(stride, scratch_workers, &total) ||
       __builtin_add_overflow(total, slots_end, &total) || slots_end == INT64_MAX)
     return ErrorCode::out_of_memory;
-  std::byte* arena = device->reserve(total);
-  if (arena == nullptr && total > 0) return ErrorCode::out_of_memory;
+  std::byte* arena = total == 0 ? nullptr : device->reserve(runtime::MemoryKind::arena, total, stream);
+  const std::int64_t zeroed_total = std::max<std::int64_t>(0, zeroed_bytes.evaluate(symbols));
+  std::byte* zeros =
+      zeroed_total == 0 ? nullptr : device->reserve(runtime::MemoryKind::zeroed, zeroed_total, stream);
+  if ((arena == nullptr && total > 0) || (zeros == nullptr && zeroed_total > 0))
+    return ErrorCode::out_of_memory;
   std::copy_n(pointers, given, addresses);
   for (std::size_t i = 0; i < slot_of.size(); ++i)
     addresses[static_cast<std::size_t>(given) + i] = arena + slots[slot_of[i]];
@@ -105,9 +112,11 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     const auto& variant = *static_cast<const VariantState*>(chosen[k]);
     auto* workspace = kernels[k].workspace_slot < 0 ? nullptr : arena + slots[kernels[k].workspace_slot];
+    std::byte* zeroed = zeros;
     for (const runtime::Workspace& w : variant.workspaces) {
-      addresses[w.address] = workspace;
-      workspace += std::max<std::int64_t>(0, w.bytes.evaluate(symbols));
+      std::byte*& next = w.zeroed ? zeroed : workspace;
+      addresses[w.address] = next;
+      next += std::max<std::int64_t>(0, w.bytes.evaluate(symbols));
     }
     void* const* arguments = addresses;
     if (!variant.takes_pointers) {
@@ -115,16 +124,18 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
       arguments = buffers;
     }
     std::int64_t values[runtime::kMaxKernelSymbols];
-    const KernelCall call{arguments, gather_symbols(variant, symbols, values), arena + slots_end, stride};
+    const KernelCall call{arguments, gather_symbols(variant, symbols, values), arena + slots_end, stride,
+                          stream};
     if (const ErrorCode code = device->launch(*variant.loaded, call); code != ErrorCode::ok) return code;
   }
   return ErrorCode::ok;
 }
 
-ErrorCode Plan::launch(void* const* pointers, const std::int64_t* symbols) const noexcept {
+ErrorCode Plan::launch(void* const* pointers, const std::int64_t* symbols, void* stream) const noexcept {
   const State& state = *state_;
   if (!state.in_range(symbols)) return ErrorCode::out_of_range;
-  return state.direct ? state.launch_direct(pointers, symbols) : state.launch_all(pointers, symbols);
+  return state.direct ? state.launch_direct(pointers, symbols, stream)
+                      : state.launch_all(pointers, symbols, stream);
 }
 
 }  // namespace loopwright

@@ -197,6 +197,9 @@ class CallChecker {
                     "an address that is a multiple of " + std::to_string(element) + " bytes");
     spans_.back() = {address + static_cast<std::uintptr_t>(bounds.low),
                      address + static_cast<std::uintptr_t>(bounds.high)};
+    if (const Status usable = state_.device->check_memory(spans_.back()[0], bounds.high - bounds.low);
+        !usable.ok())
+      return refuse(usable.error().code, t, usable.error().found, usable.error().works);
     return Unit{};
   }
 
@@ -244,18 +247,22 @@ Error explain_failure(const Plan::State& state, ErrorCode code, const std::vecto
   } else {
     error.found = "the device refused the launch";
   }
+  if (const std::string words = state.device->describe_failure();
+      !words.empty() && code != ErrorCode::no_variant)
+    error.found += ": " + words;
   return error;
 }
 
 }  // namespace
 }  // namespace runtime
 
-Status Plan::run(std::span<const TensorView> tensors) const {
+Status Plan::run(std::span<const TensorView> tensors, void* stream) const {
   runtime::CallChecker checker(*state_, tensors);
   LW_CHECK(checker.check());
   std::vector<void*> pointers;
   for (const TensorView& view : tensors) pointers.push_back(view.data);
-  const ErrorCode code = launch(pointers.data(), checker.symbols().data());
+  ErrorCode code = launch(pointers.data(), checker.symbols().data(), stream);
+  if (code == ErrorCode::ok) code = state_->device->wait(stream);
   if (code == ErrorCode::ok) return Unit{};
   return runtime::explain_failure(*state_, code, checker.symbols());
 }

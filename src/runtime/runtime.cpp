@@ -113,8 +113,7 @@ Result<Runtime> Runtime::open(RuntimeOptions options) {
   Runtime runtime;
   runtime.state_ = std::make_shared<State>();
   State& state = *runtime.state_;
-  state.device =
-      options.workers == 0 ? runtime::shared_cpu_device() : runtime::make_cpu_device(options.workers);
+  LW_TRY(state.device, runtime::open_device(options.device, options.workers));
   state.layers = runtime::open_layers(options.databases);
   for (const runtime::Layer& layer : state.layers) state.notes.push_back(layer.note);
   state.options = std::move(options);

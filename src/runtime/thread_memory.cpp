@@ -44,6 +44,8 @@ std::byte* grow(Memory& memory, std::int64_t bytes) noexcept {
   std::free(memory.base);
   memory = {};
   auto* base = static_cast<std::byte*>(std::aligned_alloc(kPage, static_cast<std::size_t>(wanted)));
+  if (base != nullptr && &memory == &blocks[static_cast<int>(ThreadBlock::zeroed)])
+    std::fill_n(base, wanted, std::byte{0});
   if (base != nullptr) memory = {base, wanted};
   return base;
 }

@@ -7,10 +7,11 @@
 namespace loopwright::runtime {
 
 /// A thread runs one plan at a time, so that all its plans share these.
-enum class ThreadBlock : std::uint8_t { tables, arena };
-inline constexpr int kThreadBlockCount = 2;
+enum class ThreadBlock : std::uint8_t { tables, arena, zeroed };
+inline constexpr int kThreadBlockCount = 3;
 
-/// At least `bytes`, page-aligned; the content is lost when the block grows. Null when there is no memory left.
+/// At least `bytes`, page-aligned; the content is lost when the block grows, and `zeroed` is then zero. Null when there is
+/// no memory left.
 std::byte* reserve_thread_memory(ThreadBlock which, std::int64_t bytes) noexcept;
 
 }  // namespace loopwright::runtime

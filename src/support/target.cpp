@@ -15,15 +15,45 @@ bool is_word(std::string_view w) {
   });
 }
 
-/// The limits that follow from the kind and the features.
+struct GpuLimits {
+  std::string_view arch;
+  std::int32_t capability, sms, threads_per_sm;
+  std::int64_t shared_kib_per_block, shared_kib_per_sm, l2_mib;
+};
+/// SMs and L2 are of the largest common product of the architecture: a live device says its own.
+constexpr GpuLimits kGpus[] = {
+    {"sm_80", 80, 108, 2048, 163, 164, 40},
+    {"sm_86", 86, 84, 1536, 99, 100, 6},
+    {"sm_89", 89, 128, 1536, 99, 100, 72},
+    {"sm_90", 90, 132, 2048, 227, 228, 50},
+    {"sm_90a", 90, 132, 2048, 227, 228, 50},
+};
+
+const GpuLimits* find_gpu(std::string_view arch) {
+  for (const GpuLimits& g : kGpus)
+    if (g.arch == arch) return &g;
+  return nullptr;
+}
+
+std::string all_gpus() {
+  std::string out;
+  for (const GpuLimits& g : kGpus) out += (out.empty() ? "" : ", ") + std::string(g.arch);
+  return out;
+}
+
+/// The limits that follow from the architecture of a GPU, from the features of a CPU.
 void set_default_limits(Target& t) {
   if (t.kind == TargetKind::cuda) {
+    const GpuLimits& g = *find_gpu(t.arch);
     t.vector_bytes = 16;
     t.vector_registers = 255;
-    t.workers = 132;
-    t.l1_bytes = 227 << 10;
-    t.l2_bytes = 50 << 20;
+    t.workers = g.sms;
+    t.l1_bytes = g.shared_kib_per_block << 10;
+    t.l2_bytes = g.l2_mib << 20;
     t.max_threads_per_block = 1024;
+    t.capability = g.capability;
+    t.max_threads_per_sm = g.threads_per_sm;
+    t.shared_bytes_per_sm = g.shared_kib_per_sm << 10;
     return;
   }
   t.vector_bytes = t.has("avx512f") ? 64 : t.has("avx") || t.has("avx2") ? 32 : 16;
@@ -71,6 +101,9 @@ Result<Target> Target::parse(std::string_view text) {
   else if (parts[0] != "cpu") return malformed(text, "kind `" + std::string(parts[0]) + "`");
   if (!is_word(parts[1])) return malformed(text, "architecture `" + std::string(parts[1]) + "`");
   t.arch = parts[1];
+  if (t.kind == TargetKind::cuda && find_gpu(t.arch) == nullptr)
+    return Error{ErrorCode::unsupported_target, "read the target `" + std::string(text) + "`",
+                 "there is no data of architecture `" + t.arch + "`", {}, all_gpus()};
   if (parts.size() == 3)
     for (const std::string_view f : split_at(parts[2], ',')) {
       if (f.size() < 2 || f[0] != '+' || !is_word(f.substr(1)))

@@ -1,0 +1,264 @@
+// Plans on the fake GPU: launches, workspace, streams, threads, and calls that must be refused.
+#include <thread>
+
+#include "tests/unit/runtime/count_new.h"
+#include "tests/unit/runtime/fake_gpu.h"
+
+namespace loopwright::runtime::testing {
+namespace {
+
+class CudaLaunchTest : public FakeGpu {
+ protected:
+  static Plan make_twice(const std::shared_ptr<const Device>& device, const std::string& kernel = "twice") {
+    return plan_on(device, twice_spec(0, 4000000000), {{variant_of(twice(kernel))}}).value();
+  }
+  /// Kernel after kernel through intermediates.
+  static PlanSpec chain(int kernels) {
+    PlanSpec spec = twice_spec(0, 1000000);
+    spec.kernels.clear();
+    for (int k = 1; k < kernels; ++k)
+      spec.tensors.push_back(vector_tensor("t" + std::to_string(k), ArgRole::workspace, symbol(0)));
+    for (int k = 0; k < kernels; ++k)
+      spec.kernels.push_back(
+          {"w", "elementwise", {k == 0 ? 0 : k + 1, k == kernels - 1 ? 1 : k + 2}, {0}, {"s0"}});
+    return spec;
+  }
+  static bool doubles(const Plan& plan, const CudaDevice& device, std::int64_t n, float factor,
+                      void* stream = nullptr) {
+    const Memory x(device, 4 * n + 4), y(device, 4 * n + 4);
+    for (std::int64_t i = 0; i < n; ++i) x.floats()[i] = static_cast<float>(i % 100 + 1);
+    void* pointers[] = {x.pointer(), y.pointer()};
+    if (plan.launch(pointers, &n, stream) != ErrorCode::ok || device.wait(stream) != ErrorCode::ok)
+      return false;
+    for (std::int64_t i = 0; i < n; ++i)
+      if (y.floats()[i] != factor * x.floats()[i]) return false;
+    return true;
+  }
+  static TensorView view(const Memory& memory, const std::int64_t& n) {
+    return {memory.pointer(), DType::f32, {&n, 1}, {}};
+  }
+};
+
+TEST_F(CudaLaunchTest, evaluates_the_grid_for_each_call) {
+  const auto device = open();
+  const Plan plan = make_twice(device);
+  for (const std::int64_t n : {1, 127, 128, 129, 5000}) EXPECT_TRUE(doubles(plan, *device, n, 2)) << n;
+}
+
+TEST_F(CudaLaunchTest, launches_nothing_for_an_empty_tensor) {
+  const auto device = open();
+  const Plan plan = make_twice(device);
+  const std::int64_t before = count("launches");
+  EXPECT_TRUE(doubles(plan, *device, 0, 2));
+  EXPECT_EQ(count("launches"), before);
+}
+
+TEST_F(CudaLaunchTest, leaves_the_context_of_the_calling_thread_alone) {
+  const auto first = open(0), second = open(1);
+  const Plan plan = make_twice(second);
+  EXPECT_TRUE(doubles(plan, *second, 100, 2)) << "no current context";
+  const CurrentContext other(first->driver(), first->context());
+  EXPECT_TRUE(doubles(plan, *second, 100, 2)) << "another device's context";
+  cuda::Address address = 0;
+  ASSERT_EQ(first->driver().allocate(&address, 16), cuda::kSuccess);
+  EXPECT_TRUE(first->check_memory(address, 16).ok()) << "the first device is current as before";
+  EXPECT_FALSE(second->check_memory(address, 16).ok());
+  first->driver().free(address);
+}
+
+TEST_F(CudaLaunchTest, keeps_intermediates_in_an_arena_that_calls_share) {
+  const auto device = open();
+  const Plan plan =
+      plan_on(device, chain(5), std::vector<std::vector<Variant>>(5, {variant_of(twice())})).value();
+  EXPECT_TRUE(doubles(plan, *device, 3000, 32));
+  const std::int64_t n = 3000;
+  const Memory x(*device, 12000), y(*device, 12000);
+  void* pointers[] = {x.pointer(), y.pointer()};
+  const CurrentContext current(device->driver(), device->context());
+  const std::int64_t allocations = count("allocations");
+  EXPECT_EQ(plan.launch(pointers, &n), ErrorCode::ok);
+  EXPECT_EQ(count("allocations"), allocations);
+}
+
+TEST_F(CudaLaunchTest, gives_zeroed_workspace_zero_at_first_and_apart_for_each_stream) {
+  const auto device = open();
+  ArtifactArg counter = vector_arg("c", ArgRole::workspace, 1, DType::i32);
+  counter.zeroed = true;
+  const auto counting = artifact_of("twice_counting", {vector_arg("x", ArgRole::input, symbol(0)),
+                                                       vector_arg("y", ArgRole::output, symbol(0)), counter});
+  const Plan plan = plan_on(device, twice_spec(1, 1000), {{variant_of(counting)}}).value();
+  cuda::Stream stream = nullptr;
+  ASSERT_EQ(device->driver().create_stream(&stream, 1), cuda::kSuccess);
+  EXPECT_TRUE(doubles(plan, *device, 64, 2));
+  EXPECT_TRUE(doubles(plan, *device, 64, 2, stream));
+  EXPECT_TRUE(doubles(plan, *device, 64, 2));
+  device->driver().destroy_stream(stream);
+}
+
+TEST_F(CudaLaunchTest, passes_cluster_and_programmatic_attributes) {
+  const auto device = open();
+  const auto artifact = twice();
+  std::get<CudaLaunch>(artifact->launches[0]).cluster = {2, 1, 1};
+  std::get<CudaLaunch>(artifact->launches[0]).programmatic_dependent = true;
+  const Plan plan = plan_on(device, twice_spec(), {{variant_of(artifact)}}).value();
+  const std::int64_t before = count("launches with attributes");
+  EXPECT_TRUE(doubles(plan, *device, 100, 2));
+  EXPECT_EQ(count("launches with attributes"), before + 1);
+}
+
+TEST_F(CudaLaunchTest, allows_large_shared_memory_once_when_it_loads) {
+  const auto device = open();
+  const auto artifact = twice();
+  std::get<CudaLaunch>(artifact->launches[0]).shared_bytes =
+      SizeExpr::apply(SizeExpr::Op::mul, symbol(0), 1024);
+  const Plan plan = plan_on(device, twice_spec(), {{variant_of(artifact)}}).value();
+  EXPECT_TRUE(doubles(plan, *device, 200, 2));
+  const std::int64_t n = 300;  // more than a block has
+  const Memory x(*device, 1200), y(*device, 1200);
+  void* pointers[] = {x.pointer(), y.pointer()};
+  EXPECT_EQ(plan.launch(pointers, &n), ErrorCode::launch_failed);
+}
+
+TEST_F(CudaLaunchTest, allocates_nothing_on_the_hot_path) {
+  const auto device = open();
+  const Plan direct = make_twice(device);
+  const Plan chained =
+      plan_on(device, chain(3), std::vector<std::vector<Variant>>(3, {variant_of(twice())})).value();
+  EXPECT_TRUE(doubles(chained, *device, 1000, 8));
+  EXPECT_TRUE(doubles(direct, *device, 1000, 2));
+  set("launch", 2);  // the fake driver allocates when it runs a kernel
+  const Memory x(*device, 4000), y(*device, 4000);
+  void* pointers[] = {x.pointer(), y.pointer()};
+  const std::int64_t n = 1000;
+  const CurrentContext current(device->driver(), device->context());
+  const auto before = count_allocations();
+  EXPECT_EQ(direct.launch(pointers, &n), ErrorCode::out_of_memory);
+  EXPECT_EQ(chained.launch(pointers, &n), ErrorCode::out_of_memory);
+  EXPECT_EQ(count_allocations(), before);
+}
+
+TEST_F(CudaLaunchTest, is_shared_by_threads) {
+  const auto device = open();
+  const Plan plan =
+      plan_on(device, chain(4), std::vector<std::vector<Variant>>(4, {variant_of(twice())})).value();
+  std::vector<std::thread> threads;
+  std::vector<int> right(4, 0);
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 1; i <= 20; ++i) right[t] += doubles(plan, *device, 100 * i + t, 16) ? 1 : 0;
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, std::vector<int>(4, 20));
+}
+
+TEST_F(CudaLaunchTest, memory_of_a_thread_that_ended_is_used_again) {
+  const auto device = open();
+  const Plan plan =
+      plan_on(device, chain(2), std::vector<std::vector<Variant>>(2, {variant_of(twice())})).value();
+  std::thread([&] { EXPECT_TRUE(doubles(plan, *device, 1000, 4)); }).join();
+  const std::int64_t allocations = count("allocations");
+  std::thread([&] { EXPECT_TRUE(doubles(plan, *device, 1000, 4)); }).join();
+  EXPECT_EQ(count("allocations"), allocations + 2) << "x and y of the test, nothing for the plan";
+}
+
+TEST_F(CudaLaunchTest, refuses_workspace_that_would_grow_while_a_stream_is_captured) {
+  const auto device = open();
+  const Plan plan =
+      plan_on(device, chain(2), std::vector<std::vector<Variant>>(2, {variant_of(twice())})).value();
+  cuda::Stream stream = nullptr;
+  ASSERT_EQ(device->driver().create_stream(&stream, 1), cuda::kSuccess);
+  const Memory x(*device, 4000), y(*device, 4000);
+  void* pointers[] = {x.pointer(), y.pointer()};
+  const std::int64_t n = 1000;
+  cuda::Graph graph = nullptr;
+  ASSERT_EQ(device->driver().begin_capture(stream, 0), cuda::kSuccess);
+  EXPECT_EQ(plan.launch(pointers, &n, stream), ErrorCode::out_of_memory);
+  EXPECT_NE(device->describe_failure().find("before it is captured"), std::string::npos);
+  ASSERT_EQ(device->driver().end_capture(stream, &graph), cuda::kSuccess);
+  device->driver().destroy_graph(graph);
+  EXPECT_EQ(plan.launch(pointers, &n, stream), ErrorCode::ok);
+  ASSERT_EQ(device->driver().begin_capture(stream, 0), cuda::kSuccess);
+  EXPECT_EQ(plan.launch(pointers, &n, stream), ErrorCode::ok);
+  ASSERT_EQ(device->driver().end_capture(stream, &graph), cuda::kSuccess);
+  device->driver().destroy_graph(graph);
+  device->driver().destroy_stream(stream);
+}
+
+TEST_F(CudaLaunchTest, says_when_memory_is_out) {
+  const auto device = open();
+  const Plan plan =
+      plan_on(device, chain(2), std::vector<std::vector<Variant>>(2, {variant_of(twice())})).value();
+  const std::int64_t n = 500000;
+  const Memory x(*device, 4 * n), y(*device, 4 * n);
+  set("memory", 5 << 20);
+  const TensorView views[] = {view(x, n), view(y, n)};
+  const Status ran = plan.run(views);
+  ASSERT_FALSE(ran.ok());
+  EXPECT_EQ(ran.error().code, ErrorCode::out_of_memory);
+  EXPECT_NE(ran.error().found.find("CUDA error 2 (CUDA_ERROR_OUT_OF_MEMORY)"), std::string::npos)
+      << ran.error().found;
+}
+
+TEST_F(CudaLaunchTest, says_when_the_device_is_lost) {
+  const auto device = open();
+  const Plan plan = make_twice(device, "illegal_address");
+  const std::int64_t n = 10;
+  const Memory x(*device, 40), y(*device, 40);
+  const TensorView views[] = {view(x, n), view(y, n)};
+  const Status ran = plan.run(views);
+  ASSERT_FALSE(ran.ok());
+  EXPECT_EQ(ran.error().code, ErrorCode::launch_failed);
+  EXPECT_NE(ran.error().found.find("CUDA error 700"), std::string::npos) << ran.error().found;
+  EXPECT_NE(ran.error().found.find("started again"), std::string::npos);
+  void* pointers[] = {x.pointer(), y.pointer()};
+  EXPECT_EQ(plan.launch(pointers, &n), ErrorCode::launch_failed) << "and it stays so";
+}
+
+TEST_F(CudaLaunchTest, refuses_memory_that_kernels_cannot_use) {
+  const auto device = open(0), other = open(1);
+  const Plan plan = make_twice(device);
+  const std::int64_t n = 100;
+  std::vector<float> host(100);
+  const Memory x(*device, 400), y(*device, 400), small(*device, 300), foreign(*other, 400);
+  const auto refuse = [&](const TensorView& in, const char* words) {
+    const TensorView views[] = {in, view(y, n)};
+    const Status ran = plan.run(views);
+    ASSERT_FALSE(ran.ok()) << words;
+    EXPECT_EQ(ran.error().code, ErrorCode::wrong_arguments);
+    EXPECT_NE(ran.error().found.find(words), std::string::npos) << ran.error().found;
+    EXPECT_NE(ran.error().where.find("`x`"), std::string::npos);
+  };
+  refuse({host.data(), DType::f32, {&n, 1}, {}}, "not known to the CUDA driver");
+  refuse(view(foreign, n), "memory of the device cuda:1");
+  refuse(view(small, n), "300 bytes");
+  const TensorView views[] = {view(x, n), view(y, n)};
+  EXPECT_TRUE(plan.run(views).ok());
+}
+
+TEST_F(CudaLaunchTest, refuses_a_grid_that_no_device_has) {
+  const auto device = open();
+  const auto artifact = twice();
+  std::get<CudaLaunch>(artifact->launches[0]).grid = {SizeExpr(1), symbol(0), SizeExpr(1)};
+  const Plan plan = plan_on(device, twice_spec(1, 1000000), {{variant_of(artifact)}}).value();
+  const std::int64_t n = 70000;
+  void* pointers[] = {nullptr, nullptr};
+  EXPECT_EQ(plan.launch(pointers, &n), ErrorCode::launch_failed);
+}
+
+TEST_F(CudaLaunchTest, a_misaligned_view_falls_to_a_variant_whose_guard_holds) {
+  const auto device = open();
+  Guard aligned;
+  aligned.alignment_bytes = 16;
+  const Plan plan =
+      plan_on(device, twice_spec(), {{variant_of(twice("wrong_tile"), aligned), variant_of(twice())}})
+          .value();
+  const std::int64_t n = 64;
+  const Memory x(*device, 400), y(*device, 400);
+  std::fill_n(x.floats(), 100, 1.0F);
+  void* pointers[] = {x.floats() + 1, y.floats() + 1};
+  ASSERT_EQ(plan.launch(pointers, &n), ErrorCode::ok);
+  EXPECT_EQ(y.floats()[1 + 40], 2) << "the first variant would have left 1 here";
+}
+
+}  // namespace
+}  // namespace loopwright::runtime::testing
