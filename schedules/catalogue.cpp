@@ -12,6 +12,9 @@ const std::vector<Template>& catalogue() {
       {"row_reduction", 1, TargetKind::cpu, is_row_reduction, schedule_row_reduction},
       {"full_reduction", 1, TargetKind::cpu, is_full_reduction, schedule_full_reduction},
       {"column_reduction", 1, TargetKind::cpu, is_column_reduction, schedule_column_reduction},
+      {"gpu_elementwise", 1, TargetKind::cuda, is_elementwise, schedule_gpu_elementwise},
+      {"gpu_row", 1, TargetKind::cuda, is_row_reduction, schedule_gpu_row},
+      {"gpu_general", 1, TargetKind::cuda, is_anything, schedule_gpu_general},
       {"general", 1, TargetKind::cpu, is_anything, schedule_general},
   };
   return kTemplates;

@@ -29,4 +29,8 @@ void schedule_matrix_vector(Schedule& s, Space& k);
 bool is_anything(const Schedule& s);
 void schedule_general(Schedule& s, Space& k);
 
+void schedule_gpu_elementwise(Schedule& s, Space& k);
+void schedule_gpu_row(Schedule& s, Space& k);
+void schedule_gpu_general(Schedule& s, Space& k);
+
 }  // namespace loopwright::schedules

@@ -56,6 +56,32 @@ void inline_intermediates(Schedule& s, const std::vector<std::string>& keep) {
   }
 }
 
+int count_row_loops(const Schedule& s) {
+  int rows = -1;
+  for (const NestInfo& n : updates(s)) {
+    const int spatial = static_cast<int>(n.spatial.size());
+    if (rows >= 0 && spatial != rows) return -1;
+    rows = spatial;
+  }
+  return rows;
+}
+
+std::vector<std::string> find_shared_rows(const Schedule& s) {
+  std::vector<std::string> out;
+  for (const NestInfo& n : s.nests())
+    if (is_pointwise(n) && !n.writes_output && reader_count(s, n.buffer) > 1) out.push_back(n.buffer);
+  return out;
+}
+
+std::vector<std::string> intermediates_backwards(const Schedule& s) {
+  std::vector<std::string> out;
+  const std::vector<NestInfo> nests = s.nests();
+  for (auto n = nests.rbegin(); n != nests.rend(); ++n)
+    if (!n->writes_output && std::find(out.begin(), out.end(), n->buffer) == out.end())
+      out.push_back(n->buffer);
+  return out;
+}
+
 std::vector<LoopId> fuse_contiguous(Schedule& s, const NestInfo& nest) {
   std::vector<LoopId> loops = nest.loops;
   std::vector<ReadInfo> accesses = nest.reads;

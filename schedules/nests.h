@@ -21,6 +21,14 @@ int reader_count(const Schedule& s, const std::string& buffer);
 /// Substitutes every pointwise intermediate into its readers, but for those that `keep` names.
 void inline_intermediates(Schedule& s, const std::vector<std::string>& keep = {});
 
+/// The number of leading loops of the last output that are rows: those over which every reduction is indexed.
+/// -1 when the reductions disagree.
+int count_row_loops(const Schedule& s);
+/// Pointwise intermediates that several nests read: computing them once into the row may pay.
+std::vector<std::string> find_shared_rows(const Schedule& s);
+/// The buffers of intermediate nests, last first, without repetition.
+std::vector<std::string> intermediates_backwards(const Schedule& s);
+
 /// Fuses the innermost loops of a pointwise nest while every access walks through them as through one dimension.
 /// Returns the nest's loops afterwards.
 std::vector<LoopId> fuse_contiguous(Schedule& s, const NestInfo& nest);

@@ -5,39 +5,6 @@
 #include "schedules/nests.h"
 
 namespace loopwright::schedules {
-namespace {
-
-/// The number of leading loops of the last output that are rows: those over which every reduction is indexed.
-/// -1 when the reductions disagree.
-int count_row_loops(const Schedule& s) {
-  int rows = -1;
-  for (const NestInfo& n : updates(s)) {
-    const int spatial = static_cast<int>(n.spatial.size());
-    if (rows >= 0 && spatial != rows) return -1;
-    rows = spatial;
-  }
-  return rows;
-}
-
-/// Pointwise intermediates that several nests read: computing them once into the row may pay.
-std::vector<std::string> find_shared_rows(const Schedule& s) {
-  std::vector<std::string> out;
-  for (const NestInfo& n : s.nests())
-    if (is_pointwise(n) && !n.writes_output && reader_count(s, n.buffer) > 1) out.push_back(n.buffer);
-  return out;
-}
-
-/// The buffers of intermediate nests, last first, without repetition.
-std::vector<std::string> intermediates_backwards(const Schedule& s) {
-  std::vector<std::string> out;
-  const std::vector<NestInfo> nests = s.nests();
-  for (auto n = nests.rbegin(); n != nests.rend(); ++n)
-    if (!n->writes_output && std::find(out.begin(), out.end(), n->buffer) == out.end())
-      out.push_back(n->buffer);
-  return out;
-}
-
-}  // namespace
 
 bool is_row_reduction(const Schedule& s) {
   const std::vector<NestInfo> sums = updates(s);

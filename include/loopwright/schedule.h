@@ -37,8 +37,15 @@ enum class Tail : std::uint8_t {
 };
 
 /// Where a staged or local buffer lives. On a CPU `shared` is private memory of the worker, `registers` a small array
-/// that is indexed by constants once its loops are unrolled or vectorized, `global` is workspace.
+/// that is indexed by constants once its loops are unrolled or vectorized, `global` is workspace. On a GPU `shared` is
+/// memory of the block; `registers` outside the thread loops are spread over the threads by the loops that index them,
+/// and what no thread loop indexes every thread holds.
 enum class Place : std::uint8_t { global, shared, registers };
+
+/// What of a GPU carries out a loop. Blocks of a grid run independently; threads of a block see what a thread loop did
+/// once it is over. `across`: the loop combines one value of each thread. `last_block`: a loop behind a grid, carried out
+/// in the same launch by the block that finishes last.
+enum class Axis : std::uint8_t { grid_x, grid_y, grid_z, thread_x, thread_y, cluster_x, across, last_block };
 
 /// How a nest reads a buffer: for each dimension, the loop it is indexed with when it is exactly that loop, else "".
 struct ReadInfo {
@@ -57,6 +64,7 @@ struct NestInfo {
   std::vector<LoopId> reduction;    ///< those that do not
   std::vector<ReadInfo> reads;      ///< in order of appearance
   bool writes_output = false;       ///< `buffer` is a parameter of the kernel
+  bool is_costly = false;           ///< computes a division or a function of many instructions
 };
 
 struct BufferShape {
@@ -94,6 +102,7 @@ class Schedule {
   /// Puts the named loops of one perfect nest in this order, in the places they occupy together.
   void reorder(const std::vector<LoopId>& loops);
   void parallel(const LoopId& loop);
+  void bind(const LoopId& loop, Axis axis);
   void unroll(const LoopId& loop);
   void vectorize(const LoopId& loop);
 

@@ -20,13 +20,16 @@ const std::map<std::string, Form> kForms = {
 };
 
 struct ShowArguments {
-  std::string file, form = "graph", picks, trace_file;
+  std::string file, form = "graph", target, picks, trace_file;
   ShowOptions options;
 };
 
 Result<Exit> run_show(ShowArguments arguments, const Context& context) {
   LW_TRY(const Graph graph, Graph::load(arguments.file));
   arguments.options.target = host_target();
+  if (!arguments.target.empty()) {
+    LW_TRY(arguments.options.target, Target::parse(arguments.target));
+  }
   LW_TRY(arguments.options.picks, parse_picks(arguments.picks));
   if (!arguments.trace_file.empty()) {
     std::ifstream in(arguments.trace_file);
@@ -53,6 +56,7 @@ void add_show(CLI::App& app, Context& context) {
   command->add_option("form", arguments->form, "which form")
       ->check(CLI::IsMember(forms))
       ->capture_default_str();
+  command->add_option("--target", arguments->target, "what to compile for, e.g. cuda:sm_90a (default: this CPU)");
   command->add_option("--group", arguments->options.group, "one kernel of the graph (default: all)");
   command->add_option("--template", arguments->options.template_name,
                       "schedule template (default: the first that fits)");

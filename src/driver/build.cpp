@@ -1,5 +1,6 @@
 #include "src/driver/build.h"
 
+#include "src/codegen/cuda/emit.h"
 #include "src/codegen/llvm/jit.h"
 #include "src/driver/promote.h"
 #include "src/graph/naive_kernel.h"
@@ -43,6 +44,7 @@ Result<ir::Kernel> lower_kernel(const ir::Kernel& scheduled, const Target& targe
 }
 
 Result<Artifact> compile_kernel(const ir::Kernel& emittable, const Target& target) {
+  if (target.kind == TargetKind::cuda) return codegen::compile_cuda(emittable, target);
   LW_TRY(const codegen::CpuTarget cpu, codegen::parse_cpu_target(target.text()));
   return codegen::compile_cpu(emittable, cpu);
 }

@@ -1,5 +1,6 @@
 // Implements `show` of compile.h.
 #include "loopwright/compile.h"
+#include "src/codegen/cuda/emit.h"
 #include "src/codegen/llvm/jit.h"
 #include "src/driver/build.h"
 #include "src/graph/group.h"
@@ -36,6 +37,11 @@ Result<std::string> show_group(const graph::Workload& workload, Form form, const
   }
   LW_TRY(const ir::Kernel emittable, driver::lower_kernel(scheduled.kernel, options.target));
   if (form == Form::emittable) return ir::print(emittable);
+  if (options.target.kind == TargetKind::cuda) {
+    if (form == Form::assembly) return codegen::cuda_assembly(emittable, options.target);
+    LW_TRY(const codegen::CudaText text, codegen::emit_cuda(emittable, options.target, "kernel"));
+    return codegen::cuda_program(text.functions);
+  }
   LW_TRY(const codegen::CpuTarget cpu, codegen::parse_cpu_target(options.target.text()));
   if (form == Form::source) return codegen::llvm_ir_text(emittable, cpu);
   return codegen::assembly_text(emittable, cpu);

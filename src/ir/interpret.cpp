@@ -55,7 +55,7 @@ class RunLoop final : public Executor {
         body_(std::move(body)) {
     const auto& l = std::get<Loop>(s->v);
     var_ = &l.var;
-    ordered_ = l.kind == LoopKind::serial || l.kind == LoopKind::unroll;
+    ordered_ = !is_unordered(l.kind);
   }
   void run(Frame& frame) const override {
     progress_.enter(s_);

@@ -49,8 +49,24 @@ std::string_view name(LoopKind kind) {
     case LoopKind::unroll: return "unroll";
     case LoopKind::vectorize: return "vectorize";
     case LoopKind::parallel: return "parallel";
+    case LoopKind::grid_x: return "grid_x";
+    case LoopKind::grid_y: return "grid_y";
+    case LoopKind::grid_z: return "grid_z";
+    case LoopKind::thread_x: return "thread_x";
+    case LoopKind::thread_y: return "thread_y";
+    case LoopKind::cluster_x: return "cluster_x";
+    case LoopKind::across: return "across";
+    case LoopKind::last_block: return "last_block";
   }
   throw_bug(__FILE__, __LINE__, "loop kind", std::to_string(static_cast<int>(kind)));
+}
+
+bool is_grid(LoopKind kind) { return kind == LoopKind::grid_x || kind == LoopKind::grid_y || kind == LoopKind::grid_z; }
+
+bool is_thread(LoopKind kind) { return kind == LoopKind::thread_x || kind == LoopKind::thread_y; }
+
+bool is_unordered(LoopKind kind) {
+  return kind != LoopKind::serial && kind != LoopKind::unroll && kind != LoopKind::across;
 }
 
 std::string_view name(Memory memory) {

@@ -198,8 +198,15 @@ enum class Monoid : std::uint8_t { sum, product, min, max, any, all, argmin, arg
 // ---------------------------------------------------------------- statements
 
 /// How the iterations of a loop are carried out. `serial` in order; `unroll` as copies; `vectorize` as lanes of one
-/// instruction stream; `parallel` by the CPU's workers. A GPU adds its levels (grid, cluster, warp, lane) here.
-enum class LoopKind : std::uint8_t { serial, unroll, vectorize, parallel };
+/// instruction stream; `parallel` by the CPU's workers.
+/// On a GPU: `grid_*` by the blocks of one launch, `cluster_x` by neighbouring blocks that see each other, `thread_*` by the threads of a block, where what follows the loop sees
+/// what its iterations did. `across` is a reduction (ordered, in its meaning) over what different threads hold, one value
+/// each. `last_block` follows a grid in the same launch: the block that is the last to finish carries it out.
+enum class LoopKind : std::uint8_t { serial, unroll, vectorize, parallel, grid_x, grid_y, grid_z, thread_x, thread_y, cluster_x, across, last_block };
+/// True when iterations may be carried out in any order or at once.
+bool is_unordered(LoopKind kind);
+bool is_grid(LoopKind kind);
+bool is_thread(LoopKind kind);
 
 struct Loop {
   Var var;

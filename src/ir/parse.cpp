@@ -236,9 +236,11 @@ class KernelParser {
     LoopKind kind = LoopKind::serial;
     if (!in_.at_newline()) {
       const auto parsed = parse_word(
-          in_.peek().text, {LoopKind::serial, LoopKind::unroll, LoopKind::vectorize, LoopKind::parallel});
+          in_.peek().text, {LoopKind::serial, LoopKind::unroll, LoopKind::vectorize, LoopKind::parallel, LoopKind::grid_x,
+                             LoopKind::grid_y, LoopKind::grid_z, LoopKind::thread_x, LoopKind::thread_y,
+                             LoopKind::cluster_x, LoopKind::across, LoopKind::last_block});
       if (!parsed)
-        return in_.unexpected("a loop", "serial, unroll, vectorize, parallel or the end of the line");
+        return in_.unexpected("a loop", "serial, unroll, vectorize, parallel, an axis of a GPU or the end of the line");
       kind = *parsed;
       in_.next();
     }

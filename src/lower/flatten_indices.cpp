@@ -1,5 +1,7 @@
 #include "src/lower/flatten_indices.h"
 
+#include <algorithm>
+
 #include "src/ir/rewrite.h"
 
 namespace loopwright::lower {
@@ -75,9 +77,11 @@ Result<ir::Kernel> flatten_indices(const ir::Kernel& kernel, const LowerOptions&
     }
     const auto* u = ir::as<ir::Update>(s);
     if (u == nullptr) return s;
-    // Only updates of one buffer are left by now.
-    if (u->buffers.size() != 1 || !flat.contains(u->buffers[0])) return s;
-    return ir::update(u->monoid, {flat.at(u->buffers[0])}, flatten(*u->buffers[0], u->index), u->values);
+    if (std::none_of(u->buffers.begin(), u->buffers.end(), [&](const ir::Buffer& b) { return flat.contains(b); })) return s;
+    // Buffers of one update have one shape; a parameter keeps its rank, and then all of them do.
+    std::vector<ir::Buffer> buffers;
+    for (const ir::Buffer& b : u->buffers) buffers.push_back(flat.contains(b) ? flat.at(b) : b);
+    return ir::update(u->monoid, std::move(buffers), flatten(*u->buffers[0], u->index), u->values);
   };
   ir::Kernel out = kernel;
   out.body = ir::rewrite(kernel.body, flat_expr, flat_stmt);

@@ -10,6 +10,7 @@
 #include "src/lower/flatten_indices.h"
 #include "src/lower/partition_loops.h"
 #include "src/lower/place_buffers.h"
+#include "src/lower/separate_lanes.h"
 #include "src/lower/settle_loops.h"
 
 namespace loopwright::lower {
@@ -27,6 +28,8 @@ const std::vector<Pass>& passes() {
       {"expand_unroll", Level::scheduled, Level::scheduled, expand_unroll},
       {"simplify", Level::scheduled, Level::scheduled, simplify_kernel},
       {"partition_loops", Level::scheduled, Level::scheduled, partition_loops},
+      {"simplify", Level::scheduled, Level::scheduled, simplify_kernel},
+      {"separate_lanes", Level::scheduled, Level::scheduled, separate_lanes},
       {"simplify", Level::scheduled, Level::scheduled, simplify_kernel},
       {"expand_updates", Level::scheduled, Level::scheduled, expand_updates},
       {"flatten_indices", Level::scheduled, Level::flat, flatten_indices},

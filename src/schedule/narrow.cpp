@@ -172,11 +172,12 @@ Result<Stmt> narrow(const ir::Kernel& k, const Stmt& unit, const std::map<ir::Bu
       unit,
       [&](const Stmt& s) {
         const auto* l = as<ir::Loop>(s);
-        bound = bound || (l && l->kind == ir::LoopKind::parallel);
+        if (!l || l->kind == ir::LoopKind::vectorize) return;
+        bound = bound || ir::is_unordered(l->kind) || l->kind == ir::LoopKind::across;
       },
       [](const Expr&) {});
   if (bound)
-    return rejected(code, "a loop of the nest is parallel already", k, unit, "this step before `parallel`");
+    return rejected(code, "a loop of the nest is bound already", k, unit, "this step before its loops are bound");
   std::map<Var, Expr> shifted;
   for (const auto& [v, d] : loops) shifted[v] = region[d].base + ir::var(v);
   const bool reads = std::any_of(accesses.begin(), accesses.end(),

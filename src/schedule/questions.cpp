@@ -112,6 +112,17 @@ std::vector<Leaf> leaves_of(const ir::Kernel& k, const std::string& buffer, bool
   return out;
 }
 
+bool is_costly(const Expr& e) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& x) {
+    const auto* u = as<ir::Unary>(x);
+    const auto* b = as<ir::Binary>(x);
+    found = found || (u && u->op >= ir::UnaryOp::exp && u->op <= ir::UnaryOp::sigmoid) ||
+            (b && is_float(x->dtype) && (b->op == ir::BinaryOp::div || (b->op >= ir::BinaryOp::pow && b->op <= ir::BinaryOp::fmod)));
+  });
+  return found;
+}
+
 }  // namespace
 
 std::vector<NestInfo> describe_nests(const ir::Kernel& k) {
@@ -140,6 +151,7 @@ std::vector<NestInfo> describe_nests(const ir::Kernel& k) {
       (spatial ? info.spatial : info.reduction).push_back({v.hint});
     }
     info.reads = reads_of(leaf);
+    for (const Expr& e : st ? std::vector<Expr>{st->value} : up->values) info.is_costly |= is_costly(e);
     out.push_back(std::move(info));
   }
   return out;

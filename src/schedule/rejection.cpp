@@ -45,8 +45,8 @@ Result<Site> require_serial(const ir::Kernel& k, const std::string& name, bool u
   LW_TRY(Site site, require_loop(k, name));
   const ir::LoopKind kind = site.loop().kind;
   if (kind == ir::LoopKind::serial || (unrolled && kind == ir::LoopKind::unroll)) return site;
-  return rejected(ErrorCode::bad_argument, "loop `" + name + "` is " + std::string(word(kind)) + " already",
-                  k, site.stmt(), "this step before `" + std::string(word(kind)) + " " + name + "`");
+  return rejected(ErrorCode::bad_argument, "loop `" + name + "` is " + std::string(ir::name(kind)) + " already",
+                  k, site.stmt(), "this step before `" + std::string(ir::name(kind)) + " " + name + "`");
 }
 
 Result<ir::Buffer> require_buffer(const ir::Kernel& k, const std::string& name) {
@@ -62,16 +62,6 @@ Result<Site> require_intermediate(const ir::Kernel& k, const std::string& name, 
                   "an intermediate: " + buffer_names(k, false));
 }
 
-std::string_view word(ir::LoopKind kind) {
-  switch (kind) {
-    case ir::LoopKind::serial: return "serial";
-    case ir::LoopKind::unroll: return "unroll";
-    case ir::LoopKind::vectorize: return "vectorize";
-    case ir::LoopKind::parallel: return "parallel";
-  }
-  return "serial";
-}
-
 const ir::Loop* vectorized_above(const Site& at) {
   for (const Stmt& s : at.path)
     if (const auto* l = as<ir::Loop>(s); l && l->kind == ir::LoopKind::vectorize) return l;
@@ -82,9 +72,9 @@ Status require_room(const ir::Kernel& k, const Site& at, Place place, ErrorCode 
   LW_CHECK(require_no_lanes(k, at, code));
   if (place != Place::global) return Unit{};
   for (const Stmt& s : at.path)
-    if (const auto* l = as<ir::Loop>(s); l && l->kind == ir::LoopKind::parallel)
+    if (const auto* l = as<ir::Loop>(s); l && (l->kind == ir::LoopKind::parallel || ir::is_grid(l->kind)))
       return rejected(code,
-                      "loop `" + l->var.hint + "` is parallel, and its iterations would share global memory",
+                      "loop `" + l->var.hint + "` is " + std::string(ir::name(l->kind)) + ", and its iterations would share global memory",
                       k, s, "place shared or registers");
   return Unit{};
 }

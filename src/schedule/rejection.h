@@ -25,7 +25,6 @@ Result<Site> require_serial(const ir::Kernel& k, const std::string& name, bool u
 /// The Alloc of an intermediate; unknown_buffer, or `code` when the name is a parameter.
 Result<Site> require_intermediate(const ir::Kernel& k, const std::string& name, ErrorCode code);
 Result<ir::Buffer> require_buffer(const ir::Kernel& k, const std::string& name);
-std::string_view word(ir::LoopKind kind);
 /// The first vectorized loop on the path, if any: new loops must not appear below it.
 const ir::Loop* vectorized_above(const Site& at);
 /// Rejects with `code` when the loop is, or lies inside, a vectorized loop, which must stay innermost; and when it is or

@@ -132,6 +132,11 @@ void Schedule::parallel(const LoopId& loop) {
   take(&step);
 }
 
+void Schedule::bind(const LoopId& loop, Axis axis) {
+  const schedule::Step step = schedule::Bind{loop.name, axis};
+  take(&step);
+}
+
 void Schedule::unroll(const LoopId& loop) {
   const schedule::Step step = schedule::Unroll{loop.name};
   take(&step);

@@ -79,6 +79,26 @@ const std::vector<std::string_view>& place_words() {
   return words;
 }
 
+const std::vector<std::string_view>& axis_words() {
+  static const std::vector<std::string_view> words{"grid_x",   "grid_y",    "grid_z", "thread_x",
+                                                   "thread_y", "cluster_x", "across", "last_block"};
+  return words;
+}
+
+ir::LoopKind kind_of(Axis axis) {
+  switch (axis) {
+    case Axis::grid_x: return ir::LoopKind::grid_x;
+    case Axis::grid_y: return ir::LoopKind::grid_y;
+    case Axis::grid_z: return ir::LoopKind::grid_z;
+    case Axis::thread_x: return ir::LoopKind::thread_x;
+    case Axis::thread_y: return ir::LoopKind::thread_y;
+    case Axis::cluster_x: return ir::LoopKind::cluster_x;
+    case Axis::across: return ir::LoopKind::across;
+    case Axis::last_block: return ir::LoopKind::last_block;
+  }
+  return ir::LoopKind::serial;
+}
+
 ir::Memory memory_of(Place place) {
   switch (place) {
     case Place::global: return ir::Memory::global;

@@ -91,6 +91,8 @@ class FieldReader {
 /// Words of the public enums in traces.
 const std::vector<std::string_view>& tail_words();
 const std::vector<std::string_view>& place_words();
+const std::vector<std::string_view>& axis_words();
 ir::Memory memory_of(Place place);
+ir::LoopKind kind_of(Axis axis);
 
 }  // namespace loopwright::schedule

@@ -19,7 +19,7 @@
 
 namespace loopwright::schedule {
 
-using Step = std::variant<Split, Fuse, Reorder, Parallel, Unroll, Vectorize, InlineBuffer, ComputeAt,
+using Step = std::variant<Split, Fuse, Reorder, Parallel, Bind, Unroll, Vectorize, InlineBuffer, ComputeAt,
                           FuseEpilogue, Hold, Stage, ReduceAcross, AssumeMultiple, AssumeAlignment>;
 
 }  // namespace loopwright::schedule

@@ -16,7 +16,7 @@ using ir::Var;
 namespace {
 
 constexpr ErrorCode kCode = ErrorCode::illegal_reduce_across;
-constexpr std::int64_t kMaxWays = 4096;
+constexpr std::int64_t kMaxWays = 16384;
 
 /// The loop's body taken apart.
 struct Reduction {
@@ -144,7 +144,7 @@ Stmt make_combine(const Reduction& r, const std::vector<ir::Buffer>& parts, cons
 Result<Applied> apply(const ir::Kernel& k, const ReduceAcross& step) {
   LW_TRY(const Site site, require_serial(k, step.loop));
   if (step.ways < 2 || step.ways > kMaxWays)
-    return rejected(ErrorCode::bad_argument, std::to_string(step.ways) + " ways", {}, "from 2 to 4096 ways");
+    return rejected(ErrorCode::bad_argument, std::to_string(step.ways) + " ways", {}, "from 2 to 16384 ways");
   LW_CHECK(require_room(k, site, step.place, kCode));
   LW_TRY(const Reduction r, find_reduction(k, site));
   const ir::Loop& old = site.loop();

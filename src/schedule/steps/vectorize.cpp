@@ -42,7 +42,7 @@ Result<Applied> apply(const ir::Kernel& k, const Vectorize& step) {
   if (const Stmt unfit = find_unfit(l.body)) {
     const auto* inner = as<ir::Loop>(unfit);
     return rejected(ErrorCode::illegal_vectorize,
-                    inner ? "loop `" + inner->var.hint + "` inside it is " + std::string(word(inner->kind))
+                    inner ? "loop `" + inner->var.hint + "` inside it is " + std::string(ir::name(inner->kind))
                           : "`" + as<ir::Alloc>(unfit)->buffer->name + "` is allocated inside it",
                     k, unfit, "the innermost loop, or unroll the loops inside it first");
   }

@@ -1,0 +1,99 @@
+#include "schedules/gpu_nests.h"
+
+#include <algorithm>
+
+#include "schedules/nests.h"
+
+namespace loopwright::schedules {
+namespace {
+
+constexpr std::int64_t kAccessBytes = 16;
+constexpr std::int64_t kMostUnrolled = 32;  ///< vectors of a thread that stand apart in the code
+
+/// Unrolls a loop over a thread's vectors when they are few.
+void unroll_few(Schedule& s, const LoopId& loop) {
+  const auto extent = s.constant_extent(loop);
+  if (extent && *extent <= kMostUnrolled) s.attempt([&](Schedule& t) { t.unroll(loop); });
+}
+
+/// The nest that stores the identity to `buffer`.
+NestInfo init_of(const Schedule& s, const std::string& buffer) {
+  for (NestInfo& n : s.nests())
+    if (n.buffer == buffer && n.is_init) return n;
+  return {};
+}
+
+/// The buffer that the nest with this loop writes.
+std::string buffer_at(const Schedule& s, const LoopId& loop) {
+  for (const NestInfo& n : s.nests())
+    if (std::find(n.loops.begin(), n.loops.end(), loop) != n.loops.end()) return n.buffer;
+  return {};
+}
+
+}  // namespace
+
+std::int64_t natural_width(const Schedule& s, const NestInfo& nest, const LoopId& inner) {
+  int bytes = size_bytes(s.buffer(nest.buffer).dtype);
+  for (const ReadInfo& r : nest.reads)
+    if (!r.dims.empty() && r.dims.back() == inner.name) bytes = std::min(bytes, size_bytes(s.buffer(r.buffer).dtype));
+  std::int64_t width = kAccessBytes / bytes;
+  const auto extent = s.constant_extent(inner);
+  while (extent && width > 1 && *extent % width != 0) width /= 2;
+  return width;
+}
+
+void bind_flat(Schedule& s, const LoopId& loop, std::int64_t threads, std::int64_t unrolled) {
+  if (unrolled == 1) {
+    const std::vector<LoopId> parts = s.split(loop, {threads});
+    if (!s.ok()) return;
+    s.bind(parts[0], Axis::grid_x);
+    return s.bind(parts[1], Axis::thread_x);
+  }
+  const std::vector<LoopId> parts = s.split(loop, {unrolled, threads});
+  if (!s.ok()) return;
+  s.reorder({parts[0], parts[2], parts[1]});
+  s.bind(parts[0], Axis::grid_x);
+  s.bind(parts[2], Axis::thread_x);
+  if (s.ok()) unroll_few(s, parts[1]);
+}
+
+void share_columns(Schedule& s, const LoopId& columns, const RowShares& shares) {
+  const std::vector<LoopId> parts = s.split(columns, {shares.threads, shares.width});
+  if (!s.ok()) return;
+  s.reorder({parts[1], parts[0], parts[2]});
+  s.bind(parts[1], Axis::thread_x);
+  if (!s.ok()) return;
+  if (shares.width > 1) s.attempt([&](Schedule& t) { t.vectorize(parts[2]); });
+  unroll_few(s, parts[0]);
+}
+
+void reduce_columns(Schedule& s, const LoopId& columns, const RowShares& shares) {
+  const std::int64_t ways = shares.threads * shares.width;
+  if (ways == 1) return;
+  const std::vector<LoopId> r = s.reduce_across(columns, ways, true, Place::registers);
+  if (!s.ok()) return;
+  // The update: thread outside, then its vectors, then the lanes.
+  const std::vector<LoopId> w = s.split(r[0], {shares.width});
+  if (!s.ok()) return;
+  s.reorder({w[0], r[1], w[1]});
+  s.bind(w[0], Axis::thread_x);
+  if (!s.ok()) return;
+  if (shares.width > 1) s.attempt([&](Schedule& t) { t.vectorize(w[1]); });
+  unroll_few(s, r[1]);
+  // Its partial results begin neutral.
+  const NestInfo zero = init_of(s, buffer_at(s, w[0]));
+  if (zero.loops.empty()) return s.reject("no nest that begins the partial results");
+  const std::vector<LoopId> z = s.split(zero.loops.back(), {shares.width});
+  if (!s.ok()) return;
+  s.bind(z[0], Axis::thread_x);
+  if (s.ok() && shares.width > 1) s.unroll(z[1]);
+  // Each thread combines its lanes, then the threads combine what they hold.
+  if (shares.threads == 1) return s.unroll(r[2]);
+  const std::vector<LoopId> c = s.reduce_across(r[2], shares.threads, false, Place::registers);
+  if (!s.ok()) return;
+  s.bind(c[0], Axis::thread_x);
+  if (s.ok()) unroll_few(s, c[1]);
+  s.bind(c[2], Axis::across);
+}
+
+}  // namespace loopwright::schedules

@@ -1,0 +1,173 @@
+#include "src/codegen/cuda/barriers.h"
+
+#include <algorithm>
+
+#include "src/ir/rewrite.h"
+
+namespace loopwright::codegen {
+namespace {
+
+using ir::Expr;
+using ir::LoopKind;
+using ir::Stmt;
+
+/// One access to memory that threads share.
+struct Touch {
+  ir::Buffer buffer;
+  bool writes = false;
+  /// The thread that makes it, as a function of the element; empty when several threads or thread 0 alone do.
+  std::optional<Spread> owner;
+};
+
+bool thread_loops_inside(const Stmt& s) {
+  bool found = false;
+  ir::walk(s, [&](const Stmt& x) {
+    const auto* l = ir::as<ir::Loop>(x);
+    found = found || (l != nullptr && (ir::is_thread(l->kind) || l->kind == LoopKind::across));
+  }, [](const Expr&) {});
+  return found;
+}
+
+class BarrierPlanner {
+ public:
+  BarrierPlanner(const ir::Facts& facts, const BlockShape& block) : facts_(facts), block_(block) {}
+
+  void visit(const Stmt& s) {
+    std::visit(ir::on{[&](const ir::Loop& l) { visit_loop(s, l); },
+                      [&](const ir::Store&) { step(s); },
+                      [&](const ir::Update&) { step(s); },
+                      [&](const ir::If& i) {
+                        read(s, i.condition);
+                        scoped([&] { facts_.assume(i.condition); }, i.then);
+                      },
+                      [&](const ir::Let& l) {
+                        read(s, l.value);
+                        scoped([&] { if (l.value->dtype == DType::i64) facts_.bind_let(l.var, l.value); }, l.body);
+                      },
+                      [&](const ir::Alloc& a) { visit(a.body); },
+                      [&](const ir::Seq& q) {
+                        for (const Stmt& item : q.items) visit(item);
+                      }},
+               s->v);
+  }
+
+  std::set<const ir::StmtNode*> found;
+
+ private:
+  template <class Enter>
+  void scoped(const Enter& enter, const Stmt& body) {
+    const ir::Facts outer = facts_;
+    enter();
+    visit(body);
+    facts_ = outer;
+  }
+
+  void visit_loop(const Stmt& s, const ir::Loop& l) {
+    if (l.kind == LoopKind::across) {
+      step(s);
+      // Combining through slots waits for everybody after everything before was done.
+      if (const auto ways = ir::as_int(l.extent); ways && needs_slots(*ways)) pending_.clear();
+      return;
+    }
+    if (ir::is_thread(l.kind)) {
+      const auto extent = ir::as_int(l.extent);
+      const int axis = l.kind == LoopKind::thread_x ? 0 : 1;
+      if (!thread_loops_inside(l.body)) return step(s);
+      threads_[l.var] = ThreadLoop{axis, extent.value_or(1)};
+      scoped([&] { facts_.bind_loop(l.var, l.extent); }, l.body);
+      threads_.erase(l.var);
+      return;
+    }
+    if (!thread_loops_inside(l.body)) return step(s);
+    // Twice: what an iteration leaves meets what the next one does first.
+    for (int round = 0; round < 2; ++round) scoped([&] { facts_.bind_loop(l.var, l.extent); }, l.body);
+  }
+
+  /// A statement that each thread carries out on its own.
+  void step(const Stmt& s) {
+    std::vector<Touch> touches;
+    collect(s, facts_, threads_, touches);
+    settle(s, touches);
+  }
+
+  void read(const Stmt& s, const Expr& e) {
+    std::vector<Touch> touches;
+    collect(e, facts_, threads_, touches);
+    settle(s, touches);
+  }
+
+  void settle(const Stmt& s, const std::vector<Touch>& touches) {
+    const bool conflict = std::any_of(touches.begin(), touches.end(), [&](const Touch& t) {
+      return std::any_of(pending_.begin(), pending_.end(), [&](const Touch& p) {
+        return p.buffer == t.buffer && (p.writes || t.writes) && !(p.owner && t.owner && *p.owner == *t.owner);
+      });
+    });
+    if (conflict) {
+      found.insert(s.get());
+      pending_.clear();
+    }
+    pending_.insert(pending_.end(), touches.begin(), touches.end());
+  }
+
+  void add(const ir::Buffer& buffer, const std::vector<Expr>& index, bool writes, const ir::Facts& facts,
+           const std::map<ir::Var, ThreadLoop>& threads, std::vector<Touch>& out) const {
+    if (buffer->memory == ir::Memory::registers) return;
+    Touch t{buffer, writes, std::nullopt};
+    if (index.size() == 1) {
+      const auto place = spread_index(index[0], threads, facts);
+      std::int64_t owners = 1;
+      if (place)
+        for (const SpreadLevel& level : place->spread) owners *= level.threads;
+      if (place && owners == block_.threads()) t.owner = place->spread;
+    }
+    out.push_back(std::move(t));
+  }
+
+  void collect(const Expr& e, const ir::Facts& facts, const std::map<ir::Var, ThreadLoop>& threads, std::vector<Touch>& out) const {
+    ir::walk(e, [&](const Expr& x) {
+      if (const auto* l = ir::as<ir::Load>(x)) add(l->buffer, l->index, false, facts, threads, out);
+    });
+  }
+
+  void collect(const Stmt& s, ir::Facts facts, std::map<ir::Var, ThreadLoop> threads, std::vector<Touch>& out) const {
+    if (const auto* l = ir::as<ir::Loop>(s)) {
+      facts.bind_loop(l->var, l->extent);
+      if (ir::is_thread(l->kind)) threads[l->var] = {l->kind == LoopKind::thread_x ? 0 : 1, ir::as_int(l->extent).value_or(1)};
+    }
+    if (const auto* x = ir::as<ir::Store>(s)) add(x->buffer, x->index, true, facts, threads, out);
+    if (const auto* u = ir::as<ir::Update>(s)) {
+      for (const ir::Buffer& b : u->buffers) {
+        add(b, u->index, false, facts, threads, out);
+        add(b, u->index, true, facts, threads, out);
+      }
+    }
+    if (const auto* l = ir::as<ir::Let>(s); l != nullptr && l->value->dtype == DType::i64) facts.bind_let(l->var, l->value);
+    ir::map_children(s,
+                     [&](const Expr& e) {
+                       collect(e, facts, threads, out);
+                       return e;
+                     },
+                     [&](const Stmt& child) {
+                       collect(child, facts, threads, out);
+                       return child;
+                     });
+  }
+
+  ir::Facts facts_;
+  BlockShape block_;
+  std::map<ir::Var, ThreadLoop> threads_;
+  std::vector<Touch> pending_;  ///< since the last barrier
+};
+
+}  // namespace
+
+bool needs_slots(std::int64_t ways) { return ways > 32; }
+
+std::set<const ir::StmtNode*> plan_barriers(const Stmt& body, const ir::Facts& facts, const BlockShape& block) {
+  if (block.threads() == 1) return {};
+  BarrierPlanner planner(facts, block);
+  planner.visit(body);
+  return std::move(planner.found);
+}
+
+}  // namespace loopwright::codegen

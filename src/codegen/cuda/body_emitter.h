@@ -1,0 +1,175 @@
+// The body of one launch as CUDA C++ text. Expressions are in emit_expr.cpp, loads and stores in emit_memory.cpp,
+// statements in emit_stmt.cpp, combinations over threads in emit_across.cpp.
+//
+// All threads of a block go through the statements outside the thread loops: what is in registers each of them computes
+// for itself, what others can see thread 0 alone writes.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "src/codegen/cuda/barriers.h"
+#include "src/codegen/cuda/spread.h"
+#include "src/ir/kernel.h"
+#include "src/ir/monoid.h"
+#include "src/ir/simplify.h"
+
+namespace loopwright::codegen {
+
+/// What all bodies of one launch share.
+struct LaunchContext {
+  const ir::Kernel& kernel;
+  BlockShape block;
+  std::set<ir::Buffer> written;       ///< global buffers that this launch writes
+  std::set<ir::Buffer> exchanged;     ///< those that one block writes and another reads in this launch
+  std::map<ir::Buffer, std::string> pointers;  ///< names of global buffers
+  std::int64_t shared_bytes = 0;      ///< used so far
+};
+
+class BodyEmitter {
+ public:
+  explicit BodyEmitter(LaunchContext& launch);
+  /// A variable that the launch knows: symbols, blocks.
+  void bind(const ir::Var& v, const std::string& name, const ir::Expr& extent);
+  void bind_symbol(const ir::SymbolParam& s, const std::string& name);
+  void assume(const ir::Expr& condition) { facts_.assume(condition); }
+  Status emit(const ir::Stmt& body);
+  std::string take() { return std::move(out_); }
+
+ private:
+  /// Text of a value. An i64 whose values certainly fit is an `int` (narrow).
+  struct Value {
+    std::string text;
+    bool narrow = false;
+  };
+  /// A local array: elements of less than four bytes lie in words of four.
+  struct Array {
+    std::string name;
+    Spread spread;
+    std::int64_t per_word = 1;
+  };
+  /// Words of a wide load: element i is in word i / per_word.
+  struct WideLoad {
+    std::vector<std::string> words;
+    std::int64_t per_word = 1;
+    bool as_bits = false;  ///< words are unsigned, elements their bits
+  };
+  using Memo = std::unordered_map<const ir::ExprNode*, Value>;
+
+  // emit_expr.cpp
+  Value eval(const ir::Expr& e);
+  std::string text(const ir::Expr& e) { return wide(eval(e), e->dtype); }
+  static std::string wide(const Value& v, DType dtype);
+  /// An index: `int` where its range allows, else `long long`.
+  std::string index(const ir::Expr& e) { return eval(e).text; }
+  Value eval_node(const ir::Expr& e);
+  Value eval_index_op(const ir::Expr& e, const ir::Binary& x);
+  Value eval_binary(const ir::Expr& e, const ir::Binary& x);
+  std::string divide_lanes(const std::string& a, const ir::Expr& divisor);
+  Value eval_select(const ir::Expr& e, const ir::Expr& condition, const ir::Expr& a, const ir::Expr& b);
+  Value eval_cast(const ir::Expr& e, const ir::Expr& a);
+  Value eval_load(const ir::Expr& e, const ir::Load& l);
+  bool fits_int(const ir::Expr& e) const;
+  bool depends_on_lane(const ir::Expr& e);
+  /// Begins a statement: counts how often each part is used.
+  void begin(const std::vector<ir::Expr>& parts);
+  std::string name_value(const std::string& type, const std::string& value);
+  std::string fresh(const std::string& hint);
+
+  // emit_memory.cpp
+  ir::Expr linear_index(const ir::BufferInfo& buffer, const std::vector<ir::Expr>& index) const;
+  std::string load_element(const ir::Buffer& buffer, const ir::Expr& linear);
+  /// For a 16-bit element in a word: the word and its half.
+  std::optional<std::pair<std::string, int>> find_half(const ir::Expr& e);
+  std::string element_of(const WideLoad& load, DType dtype, std::int64_t i) const;
+  void store_element(const ir::Buffer& buffer, const ir::Expr& linear, const std::string& value);
+  std::string place_of(const ir::Buffer& buffer, const ir::Expr& linear);
+  /// Elements that one access may take at lane 0 of `lanes`; 1 for none.
+  std::int64_t access_width(const ir::Buffer& buffer, const ir::Expr& base, std::int64_t lanes) const;
+  std::int64_t alignment(const ir::Buffer& buffer) const;
+  /// The index in lane 0 when lanes are neighbours.
+  std::optional<ir::Expr> lane_base(const ir::Expr& linear);
+  void load_wide(const std::vector<ir::Expr>& parts);
+  bool store_wide(const ir::Store& s);
+  std::vector<std::string> pack_lanes(const ir::Expr& value, std::int64_t lanes);
+  Status allocate(const ir::Alloc& a);
+  Result<Spread> find_spread(const ir::Alloc& a) const;
+  std::string local_index(const ir::Buffer& buffer, const ir::Expr& linear, ir::Expr* local);
+
+  // emit_stmt.cpp
+  Status emit_one(const ir::Stmt& s);
+  Status emit_loop(const ir::Loop& l);
+  Status emit_thread_loop(const ir::Loop& l);
+  Status emit_lanes(const ir::Loop& l);
+  Status emit_lanes_of(const ir::Stmt& s);
+  Status emit_lane_by_lane(const ir::Stmt& s);
+  Status emit_let(const ir::Let& l);
+  Status emit_if(const ir::If& i);
+  void emit_store(const ir::Store& s);
+  void emit_update(const ir::Update& u);
+  void barrier();
+  void line(const std::string& text) { out_ += std::string(static_cast<std::size_t>(depth_) * 2, ' ') + text + "\n"; }
+  template <class Body>
+  Status block(const std::string& head, const Body& body);
+  Error refuse(std::string found, std::string works) const;
+  /// The condition under which a thread is the one that does what all would do alike; empty for all of them.
+  std::string only_thread(const ir::Buffer& buffer) const;
+
+  // emit_across.cpp
+  Status emit_across(const ir::Loop& l);
+  void emit_exchanges(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t ways);
+  void emit_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t warps);
+  void combine_values(ir::Monoid monoid, const std::vector<DType>& dtypes, std::vector<std::string>& into, const std::vector<std::string>& with);
+
+  LaunchContext& launch_;
+  ir::Facts facts_;
+  std::map<ir::Var, std::string> names_;
+  std::map<ir::Var, bool> narrow_;
+  std::map<ir::Var, ir::Expr> lets_;          ///< integer Lets that read no memory, for the analysis of indices
+  std::map<ir::Var, ThreadLoop> threads_;     ///< thread loops around, and the loop of a combination
+  std::map<ir::Buffer, Array> arrays_;
+  std::map<ir::Buffer, std::map<ir::Var, ThreadLoop>> threads_at_alloc_;
+  std::map<ir::Buffer, std::string> shared_;
+  std::set<const ir::StmtNode*> barriers_;
+  std::optional<Error> failure_;
+
+  struct Lanes {
+    ir::Var var;
+    std::int64_t count = 1;
+    std::int64_t now = 0;
+    std::map<const ir::ExprNode*, WideLoad> loads;
+    std::map<ir::Var, std::vector<std::string>> values;  ///< of Lets inside, one a lane
+  };
+  std::optional<Lanes> lanes_;
+  std::unordered_map<const ir::ExprNode*, bool> varies_;
+  std::unordered_map<const ir::ExprNode*, int> uses_;
+  struct Divisor {
+    std::string scale, value, reciprocal;
+  };
+  std::unordered_map<const ir::ExprNode*, Divisor> divisors_;  ///< of the lanes, while they have one
+  std::vector<Memo> memo_{1};
+  std::vector<Memo> lane_memo_{1};
+  std::vector<ir::Expr> kept_;  ///< so that no other expression takes an address in a memo
+  std::string out_;
+  int depth_ = 1;
+  int number_ = 0;
+  int serial_loops_ = 0;  ///< around, outside the thread loops
+};
+
+template <class Body>
+Status BodyEmitter::block(const std::string& head, const Body& body) {
+  line(head + "{");
+  ++depth_;
+  const ir::Facts outer = facts_;
+  const Status status = body();
+  facts_ = outer;
+  --depth_;
+  line("}");
+  return status;
+}
+
+}  // namespace loopwright::codegen

@@ -1,0 +1,203 @@
+#include "src/codegen/cuda/emit.h"
+
+#include <algorithm>
+
+#include "src/codegen/arguments.h"
+#include "src/codegen/cuda/body_emitter.h"
+#include "src/codegen/cuda/ops_text.h"
+#include "src/codegen/cuda/prelude.h"
+#include "src/codegen/cuda/regions.h"
+#include "src/ir/linear.h"
+#include "src/ir/rewrite.h"
+
+namespace loopwright::codegen {
+namespace {
+
+using ir::Expr;
+using ir::LoopKind;
+using ir::Stmt;
+
+constexpr std::int64_t kStaticSharedBytes = 48 << 10;  ///< more must be asked for at the launch
+constexpr std::int64_t kMaxGridYz = 65535;
+constexpr const char* kGridNames[] = {"blockIdx.x", "blockIdx.y", "blockIdx.z"};
+
+struct ExprLess {
+  bool operator()(const Expr& a, const Expr& b) const { return a != b && ir::compare(a, b) < 0; }
+};
+
+/// Equal expressions become one node, so that the text computes each once.
+ir::Kernel share_expressions(const ir::Kernel& kernel) {
+  std::set<Expr, ExprLess> known;
+  ir::Kernel out = kernel;
+  out.body = ir::rewrite(kernel.body, [&](const Expr& e) { return *known.insert(e).first; }, [](const Stmt& s) { return s; });
+  return out;
+}
+
+BlockShape find_block(const Stmt& s) {
+  BlockShape block;
+  ir::walk(s, [&](const Stmt& x) {
+    const auto* l = ir::as<ir::Loop>(x);
+    if (l == nullptr || !ir::is_thread(l->kind)) return;
+    auto& threads = l->kind == LoopKind::thread_x ? block.x : block.y;
+    threads = std::max(threads, ir::as_int(l->extent).value_or(1));
+  }, [](const Expr&) {});
+  return block;
+}
+
+class KernelEmitter {
+ public:
+  KernelEmitter(const ir::Kernel& kernel, const Target& target, const std::string& entry)
+      : kernel_(kernel), target_(target), entry_(entry) {}
+
+  Result<CudaText> emit() {
+    LW_TRY(const RegionPlan plan, plan_regions(kernel_));
+    for (const ir::Param& p : kernel_.params) LW_CHECK(add_buffer(p.buffer, p.role));
+    for (const ir::Buffer& w : plan.workspaces) LW_CHECK(add_buffer(w, ArgRole::workspace));
+    for (const Region& r : plan.regions)
+      if (r.last) LW_CHECK(add_counter(r));
+    std::size_t counter = 0;
+    for (const Region& r : plan.regions) LW_CHECK(emit_region(r, r.last ? counters_[counter++] : std::string()));
+    return std::move(out_);
+  }
+
+ private:
+  Error exceed(const std::string& what, std::int64_t found, std::int64_t limit) const {
+    return Error{ErrorCode::resource_exceeded, "compiling kernel `" + kernel_.name + "` for " + target_.text(),
+                 what + ": " + std::to_string(found), "", "at most " + std::to_string(limit)};
+  }
+
+  Status add_buffer(const ir::Buffer& b, ArgRole role) {
+    LW_TRY(ArtifactArg arg, make_arg(kernel_, *b, role));
+    out_.args.push_back(std::move(arg));
+    buffers_.push_back(b);
+    pointers_[b] = "p" + std::to_string(buffers_.size() - 1) + "_" + b->name;
+    return Unit{};
+  }
+
+  /// How many blocks have arrived: one count, or one for each block of grid x.
+  Status add_counter(const Region& r) {
+    ArtifactArg arg{"arrivals" + std::to_string(counters_.size()), DType::i32, ArgRole::workspace, {1}, {1}, true};
+    if (r.last->per_column) {
+      LW_TRY(arg.shape[0], to_size(r.last->extent, kernel_, "the extent of a grid"));
+    }
+    counters_.push_back(arg.name);
+    out_.args.push_back(std::move(arg));
+    return Unit{};
+  }
+
+  std::string signature(const std::string& name, const BlockShape& block, const std::set<ir::Buffer>& written) const {
+    std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(block.threads()) + ") " + name + "(";
+    for (const ir::Buffer& b : buffers_) {
+      const std::string type = b->dtype == DType::boolean ? "unsigned char" : std::string(c_type(b->dtype));
+      out += (written.contains(b) ? "" : "const ") + type + "* __restrict__ " + pointers_.at(b) + ", ";
+    }
+    for (const std::string& c : counters_) out += "unsigned* __restrict__ " + c + ", ";
+    for (const ir::SymbolParam& s : kernel_.symbols) out += "const long long s_" + s.symbol.name + ", ";
+    if (out.ends_with(", ")) out.resize(out.size() - 2);
+    return out + ") {\n";
+  }
+
+  void bind_symbols(BodyEmitter& body) const {
+    for (const ir::SymbolParam& s : kernel_.symbols) {
+      const ir::Interval range = ir::Facts(kernel_).bounds(ir::var(s.var));
+      const bool narrow = range.lo >= INT32_MIN && range.hi <= INT32_MAX;
+      body.bind_symbol(s, narrow ? "((int)s_" + s.symbol.name + ")" : "s_" + s.symbol.name);
+    }
+  }
+
+  Status emit_region(const Region& r, const std::string& counter) {
+    const std::string name = entry_ + (out_.launches.empty() ? "" : "_" + std::to_string(out_.launches.size()));
+    BlockShape block = find_block(r.body);
+    if (r.last) {
+      const BlockShape last = find_block(r.last->body);
+      block = {std::max(block.x, last.x), std::max(block.y, last.y)};
+    }
+    if (block.threads() > target_.max_threads_per_block) return exceed("threads of a block", block.threads(), target_.max_threads_per_block);
+    if (block.y > 15 && block.x > 32) return exceed("rows of threads that wait on their own", block.y, 15);
+    LaunchContext launch{kernel_, block, {}, {}, pointers_, 0};
+    find_written(r, launch);
+    BodyEmitter body(launch);
+    CudaLaunch out;
+    bind_symbols(body);
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      if (!r.grid[axis]) continue;
+      body.bind(r.grid[axis]->var, std::string("(int)") + kGridNames[axis], r.grid[axis]->extent);
+      LW_TRY(out.grid[axis], to_size(r.grid[axis]->extent, kernel_, "the extent of a grid"));
+      const std::int64_t largest = ir::Facts(kernel_).bounds(r.grid[axis]->extent).hi;
+      const std::int64_t limit = axis == 0 ? INT32_MAX : kMaxGridYz;
+      if (largest > limit) return exceed("blocks of grid " + std::string(1, "xyz"[axis]), largest, limit);
+    }
+    LW_CHECK(body.emit(r.body));
+    std::string text = body.take();
+    if (r.last) {
+      LW_TRY(const std::string last, emit_last(r, counter, launch));
+      text += last;
+    }
+    if (launch.shared_bytes > target_.l1_bytes) return exceed("bytes of shared memory", launch.shared_bytes, target_.l1_bytes);
+    const bool is_static = launch.shared_bytes <= kStaticSharedBytes;
+    std::string head = signature(name, block, launch.written);
+    if (launch.shared_bytes > 0)
+      head += std::string("  ") + (is_static ? "" : "extern ") + "__shared__ __align__(16) unsigned char lw_shared[" +
+              (is_static ? std::to_string(launch.shared_bytes) : "") + "];\n";
+    out_.functions += head + text + "}\n";
+    out.entry = name;
+    out.block = {static_cast<std::int32_t>(block.x), static_cast<std::int32_t>(block.y), 1};
+    out.shared_bytes = is_static ? 0 : launch.shared_bytes;
+    out_.launches.push_back(std::move(out));
+    return Unit{};
+  }
+
+  void find_written(const Region& r, LaunchContext& launch) const {
+    const auto add = [&](const Stmt& s, std::set<ir::Buffer>& into) {
+      for (const ir::Buffer& b : ir::buffers_of(s).written)
+        if (b->memory == ir::Memory::global) into.insert(b);
+    };
+    add(r.body, launch.written);
+    if (!r.last) return;
+    std::set<ir::Buffer> first = launch.written;
+    add(r.last->body, launch.written);
+    for (const ir::Buffer& b : ir::buffers_of(r.last->body).read)
+      if (first.contains(b)) launch.exchanged.insert(b);
+  }
+
+  /// The block that arrives last goes on; all others are done.
+  Result<std::string> emit_last(const Region& r, const std::string& counter, LaunchContext& launch) const {
+    const LastBlock& last = *r.last;
+    const std::int64_t flag = launch.shared_bytes;
+    launch.shared_bytes += 16;
+    const bool column = last.per_column;
+    const std::string place = column ? "&" + counter + "[blockIdx.x]" : counter;
+    const std::string all = column ? "gridDim.y * gridDim.z" : "gridDim.x * gridDim.y * gridDim.z";
+    std::string out = "  unsigned* const is_last = (unsigned*)(lw_shared + " + std::to_string(flag) + ");\n  __syncthreads();\n" +
+                      "  if (threadIdx.x + threadIdx.y == 0) {\n    *is_last = lw_arrive(" + place + ") == " + all +
+                      " - 1;\n    if (*is_last) *(" + place + ") = 0;\n  }\n  __syncthreads();\n  if (!*is_last) return;\n  __threadfence();\n";
+    BodyEmitter body(launch);
+    bind_symbols(body);
+    if (column || ir::as_int(last.extent) == 1) {
+      body.bind(last.var, column ? "(int)blockIdx.x" : "0", last.extent);
+      LW_CHECK(body.emit(last.body));
+    } else {
+      LW_CHECK(body.emit(ir::loop(last.var, last.extent, last.body)));
+    }
+    return out + body.take();
+  }
+
+  const ir::Kernel& kernel_;
+  const Target& target_;
+  const std::string& entry_;
+  CudaText out_;
+  std::vector<ir::Buffer> buffers_;  ///< in the order of CudaText::args
+  std::map<ir::Buffer, std::string> pointers_;
+  std::vector<std::string> counters_;
+};
+
+}  // namespace
+
+Result<CudaText> emit_cuda(const ir::Kernel& kernel, const Target& target, const std::string& entry) {
+  const ir::Kernel shared = share_expressions(kernel);
+  return KernelEmitter(shared, target, entry).emit();
+}
+
+std::string cuda_program(const std::string& functions) { return cuda_prelude(functions) + functions; }
+
+}  // namespace loopwright::codegen

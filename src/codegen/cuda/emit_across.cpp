@@ -1,0 +1,173 @@
+// Combining one value of each thread: exchanges between the lanes of a warp, then a slot for each warp in shared memory
+// that every thread reads.
+#include <algorithm>
+
+#include "src/codegen/cuda/body_emitter.h"
+#include "src/codegen/cuda/ops_text.h"
+#include "src/ir/rewrite.h"
+
+namespace loopwright::codegen {
+
+using ir::Expr;
+
+namespace {
+
+constexpr std::int64_t kWarp = 32;
+
+/// The value that the lane `lane ^ distance` holds.
+std::string exchange(DType t, const std::string& mask, const std::string& value, std::int64_t distance) {
+  const std::string rest = ", " + std::to_string(distance) + ")";
+  const auto shuffle = [&](const std::string& x) { return "__shfl_xor_sync(" + mask + ", " + x + rest; };
+  switch (t) {
+    case DType::f16:
+    case DType::bf16: return "(unsigned short)" + shuffle("(unsigned)" + value);
+    case DType::boolean: return "(" + shuffle("(unsigned)" + value) + " != 0)";
+    case DType::i8:
+    case DType::u8:
+    case DType::i16: return "(" + std::string(c_type(t)) + ")" + shuffle("(int)" + value);
+    default: return shuffle(value);
+  }
+}
+
+/// True when combine(a, b) and combine(b, a) may differ in the last places, so that lanes must agree on the order.
+bool is_ordered(ir::Monoid monoid) { return monoid == ir::Monoid::welford || monoid == ir::Monoid::log_sum_exp; }
+
+}  // namespace
+
+/// into = combine(into, with), each of them names or short text.
+void BodyEmitter::combine_values(ir::Monoid monoid, const std::vector<DType>& dtypes, std::vector<std::string>& into,
+                                 const std::vector<std::string>& with) {
+  std::vector<Expr> a, b;
+  const auto bind_text = [&](const std::string& value, DType t) {
+    const ir::Var v = ir::fresh_var("c");
+    const bool is_name = value.find_first_of(" (.[") == std::string::npos;
+    names_[v] = is_name ? value : name_value(std::string(c_type(t)), value);
+    narrow_[v] = false;
+    return ir::var(v, t);
+  };
+  const bool tuple = dtypes.size() > 1;
+  for (std::size_t i = 0; i < dtypes.size(); ++i) {
+    // A single value is used as it is, so that the text shows a sum as a sum.
+    if (!tuple && monoid == ir::Monoid::sum && is_float(dtypes[0])) {
+      into[0] = c_binary(ir::BinaryOp::add, dtypes[0], into[0], with[0], launch_.kernel.contract);
+      return;
+    }
+    a.push_back(bind_text(into[i], dtypes[i]));
+    b.push_back(bind_text(with[i], dtypes[i]));
+  }
+  const std::vector<Expr> combined = ir::combine(monoid, a, b);
+  const auto lanes = std::exchange(lanes_, std::nullopt);
+  const auto memo = memo_;
+  memo_.assign(1, {});
+  const auto uses = std::exchange(uses_, {});
+  std::vector<std::string> out;
+  for (const Expr& e : combined) {
+    const std::string value = text(e);
+    out.push_back(tuple ? name_value(std::string(c_type(e->dtype)), value) : value);
+  }
+  uses_ = uses;
+  memo_ = memo;
+  lanes_ = lanes;
+  into = out;
+}
+
+Status BodyEmitter::emit_across(const ir::Loop& l) {
+  const std::int64_t ways = *ir::as_int(l.extent);
+  const auto* u = ir::as<ir::Update>(l.body);
+  if (u == nullptr) return refuse("loop `" + l.var.hint + "` across threads holds more than one update", "the loop that reduce_across makes");
+  const auto* first = ir::as<ir::Load>(u->values[0]);
+  if (first == nullptr || first->buffer->memory != ir::Memory::registers || !arrays_.contains(first->buffer))
+    return refuse("loop `" + l.var.hint + "` combines what is not in registers", "partial results in registers");
+  const Spread& spread = arrays_.at(first->buffer).spread;
+  const auto level = std::find_if(spread.begin(), spread.end(), [&](const SpreadLevel& x) { return x.threads == ways; });
+  if (level == spread.end())
+    return refuse("the values that loop `" + l.var.hint + "` combines are not one a thread", "a loop over the threads that hold them");
+  const int axis = level->axis;
+  const bool fits_warp = ways <= kWarp && (ways & (ways - 1)) == 0 && (ways == launch_.block.x || launch_.block.x % ways == 0);
+  const bool in_warps = axis == 0 && (fits_warp || (ways % kWarp == 0 && ways == launch_.block.x));
+  if (!in_warps)
+    return refuse("loop `" + l.var.hint + "` combines " + std::to_string(ways) + " threads of axis " + (axis == 0 ? "x" : "y"),
+                  "all threads of x: a power of two up to 32, or a multiple of 32");
+  return block("", [&]() -> Status {
+    threads_[l.var] = {axis, ways};
+    names_[l.var] = "(int)threadIdx.x";
+    narrow_[l.var] = true;
+    facts_.bind_loop(l.var, l.extent);
+    begin(u->values);
+    std::vector<DType> dtypes;
+    std::vector<std::string> values;
+    for (const Expr& e : u->values) {
+      dtypes.push_back(e->dtype);
+      values.push_back(fresh("x"));
+      line(std::string(c_type(e->dtype)) + " " + values.back() + " = " + text(e) + ";");
+    }
+    threads_.erase(l.var);
+    emit_exchanges(u->monoid, dtypes, values, std::min(ways, kWarp));
+    if (needs_slots(ways)) emit_slots(u->monoid, dtypes, values, ways / kWarp);
+    Expr linear = linear_index(*u->buffers[0], u->index);
+    std::vector<std::string> state;
+    for (const ir::Buffer& b : u->buffers) state.push_back(load_element(b, linear));
+    combine_values(u->monoid, dtypes, state, values);
+    const std::string only = only_thread(u->buffers[0]);
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      if (!only.empty()) line("if (" + only + ")");
+      store_element(u->buffers[i], linear, state[i]);
+    }
+    return Unit{};
+  });
+}
+
+/// After it every lane of each group of `ways` holds the combination of the group.
+void BodyEmitter::emit_exchanges(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t ways) {
+  std::string mask = "0xffffffffu";
+  // Rows of a warp may be in different branches: only the lanes of the row are named.
+  if (ways < kWarp && launch_.block.threads() > ways)
+    mask = name_value("unsigned", std::to_string((1ull << ways) - 1) + "u << ((threadIdx.y * " + std::to_string(launch_.block.x) +
+                                      " + threadIdx.x) % 32 / " + std::to_string(ways) + " * " + std::to_string(ways) + ")");
+  else if (launch_.block.threads() < kWarp)
+    mask = std::to_string((1ull << launch_.block.threads()) - 1) + "u";
+  for (std::int64_t distance = ways / 2; distance > 0; distance /= 2) {
+    std::vector<std::string> mine = values, others;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      others.push_back(name_value(std::string(c_type(dtypes[i])), exchange(dtypes[i], mask, values[i], distance)));
+    if (is_ordered(monoid)) {
+      const std::string upper = name_value("bool", "(threadIdx.x & " + std::to_string(distance) + ") != 0");
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::string type(c_type(dtypes[i]));
+        mine[i] = name_value(type, upper + " ? " + others[i] + " : " + values[i]);
+        others[i] = name_value(type, upper + " ? " + values[i] + " : " + others[i]);
+      }
+    }
+    combine_values(monoid, dtypes, mine, others);
+    for (std::size_t i = 0; i < values.size(); ++i) line(values[i] + " = " + mine[i] + ";");
+  }
+}
+
+/// Lane 0 of each warp leaves its values, and every thread combines those of all warps in the same order.
+void BodyEmitter::emit_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t warps) {
+  const bool in_row = std::any_of(threads_.begin(), threads_.end(), [](const auto& t) { return t.second.axis == 1; });
+  const std::int64_t rows = in_row ? launch_.block.y : 1;
+  std::vector<std::string> slots;
+  for (const DType t : dtypes) {
+    const std::int64_t stride = (warps * size_bytes(t) + 15) / 16 * 16;
+    slots.push_back(fresh("slots"));
+    const std::string type(c_type(t));
+    line(type + "* const " + slots.back() + " = (" + type + "*)(lw_shared + " + std::to_string(launch_.shared_bytes) +
+         (rows > 1 ? " + threadIdx.y * " + std::to_string(stride) : "") + ");");
+    launch_.shared_bytes += stride * rows;
+  }
+  if (serial_loops_ > 0) barrier();  // the slots of the last round were read
+  std::string writes;
+  for (std::size_t i = 0; i < values.size(); ++i) writes += slots[i] + "[threadIdx.x / 32] = " + values[i] + "; ";
+  line("if (threadIdx.x % 32 == 0) { " + writes + "}");
+  barrier();
+  for (std::size_t i = 0; i < values.size(); ++i) line(values[i] + " = " + slots[i] + "[0];");
+  for (std::int64_t w = 1; w < warps; ++w) {
+    std::vector<std::string> mine = values, others;
+    for (const std::string& s : slots) others.push_back(s + "[" + std::to_string(w) + "]");
+    combine_values(monoid, dtypes, mine, others);
+    for (std::size_t i = 0; i < values.size(); ++i) line(values[i] + " = " + mine[i] + ";");
+  }
+}
+
+}  // namespace loopwright::codegen

@@ -1,0 +1,307 @@
+#include <algorithm>
+
+#include "src/codegen/cuda/body_emitter.h"
+#include "src/codegen/cuda/ops_text.h"
+#include "src/ir/rewrite.h"
+
+namespace loopwright::codegen {
+
+using ir::Expr;
+using ir::Memory;
+
+namespace {
+
+constexpr std::int64_t kWidestAccess = 16;       ///< bytes
+constexpr std::int64_t kSharedAlignment = 16;    ///< bytes
+constexpr std::int64_t kWorkspaceAlignment = 256;
+
+/// Elements of a local array that share a word of four bytes.
+std::int64_t elements_per_word(DType dtype) { return std::max(1, 4 / size_bytes(dtype)); }
+
+std::string c_word_type(std::int64_t bytes) {
+  switch (bytes) {
+    case 4: return "unsigned";
+    case 8: return "uint2";
+    case 16: return "uint4";
+    default: return "unsigned short";
+  }
+}
+
+/// C text of a vector of `n` values of the dtype's own type.
+std::string vector_type(DType dtype, std::int64_t n) {
+  switch (dtype) {
+    case DType::f32: return "float" + std::to_string(n);
+    case DType::i32: return "int" + std::to_string(n);
+    case DType::f64: return "double" + std::to_string(n);
+    default: return "longlong" + std::to_string(n);
+  }
+}
+
+constexpr const char* kComponents[] = {"x", "y", "z", "w"};
+
+}  // namespace
+
+Expr BodyEmitter::linear_index(const ir::BufferInfo& buffer, const std::vector<Expr>& index) const {
+  Expr sum = ir::int_imm(0);
+  Expr stride = ir::int_imm(1);
+  for (std::size_t d = index.size(); d-- > 0;) {
+    const Expr& step = buffer.strides.empty() ? stride : buffer.strides[d];
+    const Expr term = ir::as_int(step) == 1 ? index[d] : index[d] * step;
+    sum = ir::as_int(sum) == 0 ? term : ir::as_int(term) == 0 ? sum : term + sum;
+    if (buffer.strides.empty()) stride = ir::as_int(stride) == 1 ? buffer.shape[d] : stride * buffer.shape[d];
+  }
+  return index.size() == 1 ? sum : ir::simplify(sum, facts_);
+}
+
+std::int64_t BodyEmitter::alignment(const ir::Buffer& buffer) const {
+  if (buffer->memory == Memory::shared) return kSharedAlignment;
+  for (const ir::Param& p : launch_.kernel.params)
+    if (p.buffer == buffer) return std::max<std::int64_t>(launch_.kernel.guard.alignment_bytes, size_bytes(buffer->dtype));
+  return kWorkspaceAlignment;
+}
+
+/// The index of an element in what one thread holds of a register buffer.
+std::string BodyEmitter::local_index(const ir::Buffer& buffer, const Expr& linear, Expr* local) {
+  const Array& array = arrays_.at(buffer);
+  Expr position = ir::substitute(linear, lets_);
+  if (!array.spread.empty()) {
+    std::map<ir::Var, ThreadLoop> threads = threads_;
+    for (const auto& [v, loop] : threads_at_alloc_[buffer]) threads.erase(v);
+    const auto found = spread_index(position, threads, facts_);
+    if (!found || found->spread != array.spread) {
+      if (!failure_)
+        failure_ = refuse("`" + buffer->name + "` is spread over the threads in one way and accessed in another",
+                          "loops over `" + buffer->name + "` that are all split and bound alike");
+      *local = ir::int_imm(0);
+      return "0";
+    }
+    position = found->local;
+  }
+  *local = ir::simplify(position, facts_);
+  return index(*local);
+}
+
+std::string BodyEmitter::place_of(const ir::Buffer& buffer, const Expr& linear) {
+  if (buffer->memory == Memory::registers) {
+    Expr local;
+    const std::string at = local_index(buffer, linear, &local);
+    return arrays_.at(buffer).name + "[" + at + "]";
+  }
+  const std::string& base = buffer->memory == Memory::shared ? shared_.at(buffer) : launch_.pointers.at(buffer);
+  return base + "[" + index(linear) + "]";
+}
+
+std::optional<std::pair<std::string, int>> BodyEmitter::find_half(const Expr& e) {
+  const auto* l = ir::as<ir::Load>(e);
+  if (l == nullptr || size_bytes(l->buffer->dtype) != 2) return std::nullopt;
+  if (lanes_) {
+    const auto it = lanes_->loads.find(e.get());
+    if (it != lanes_->loads.end() && it->second.per_word == 2)
+      return std::pair{it->second.words[static_cast<std::size_t>(lanes_->now / 2)], static_cast<int>(lanes_->now % 2)};
+  }
+  if (l->buffer->memory != Memory::registers) return std::nullopt;
+  Expr local;
+  const Expr linear = linear_index(*l->buffer, l->index);
+  local_index(l->buffer, lanes_ ? ir::substitute(linear, {{lanes_->var, ir::int_imm(lanes_->now)}}) : linear, &local);
+  const auto constant = ir::as_int(local);
+  if (!constant) return std::nullopt;
+  return std::pair{arrays_.at(l->buffer).name + "[" + std::to_string(*constant / 2) + "]", static_cast<int>(*constant % 2)};
+}
+
+std::string BodyEmitter::load_element(const ir::Buffer& buffer, const Expr& linear) {
+  const DType t = buffer->dtype;
+  if (buffer->memory == Memory::registers) {
+    const Array& array = arrays_.at(buffer);
+    if (array.per_word == 1) return place_of(buffer, linear);
+    Expr local;
+    const std::string at = local_index(buffer, linear, &local);
+    const std::string n = std::to_string(array.per_word);
+    const std::string picked = (array.per_word == 2 ? "lw_pick16(" : "lw_pick8(") + array.name + "[(" + at + ") / " + n + "], (" + at + ") % " + n + ")";
+    return t == DType::boolean ? "(" + picked + " != 0)" : array.per_word == 4 || t == DType::i16 ? "((" + std::string(c_type(t)) + ")" + picked + ")" : picked;
+  }
+  const std::string place = place_of(buffer, linear);
+  std::string value = place;
+  if (launch_.exchanged.contains(buffer)) value = "__ldcg(&" + place + ")";
+  else if (buffer->memory == Memory::global && !launch_.written.contains(buffer)) value = "__ldg(&" + place + ")";
+  return t == DType::boolean ? "(" + value + " != 0)" : value;
+}
+
+void BodyEmitter::store_element(const ir::Buffer& buffer, const Expr& linear, const std::string& value) {
+  if (buffer->memory == Memory::registers && arrays_.at(buffer).per_word > 1) {
+    const Array& array = arrays_.at(buffer);
+    Expr local;
+    const std::string at = local_index(buffer, linear, &local);
+    const std::string n = std::to_string(array.per_word);
+    const std::string word = array.name + "[(" + at + ") / " + n + "]";
+    line(word + " = " + (array.per_word == 2 ? "lw_place16(" : "lw_place8(") + word + ", (" + at + ") % " + n + ", " + value + ");");
+    return;
+  }
+  line(place_of(buffer, linear) + " = " + value + ";");
+}
+
+// ---------------------------------------------------------------- lanes: several elements at once
+
+std::optional<Expr> BodyEmitter::lane_base(const Expr& linear) {
+  const Expr plain = ir::substitute(linear, lets_);
+  for (const auto& [v, values] : lanes_->values)
+    if (ir::uses(plain, v)) return std::nullopt;
+  const auto affine = ir::as_affine(plain, {lanes_->var});
+  if (!affine) return std::nullopt;
+  const auto it = affine->coefficients.find(lanes_->var);
+  if (it == affine->coefficients.end() || it->second != 1) return std::nullopt;
+  return ir::simplify(affine->rest, facts_);
+}
+
+std::int64_t BodyEmitter::access_width(const ir::Buffer& buffer, const Expr& base, std::int64_t lanes) const {
+  const std::int64_t bytes = size_bytes(buffer->dtype);
+  const std::int64_t widest = std::min(kWidestAccess, alignment(buffer));
+  const std::int64_t divisor = facts_.divisor(base);
+  std::int64_t width = 1;
+  while (width * 2 * bytes <= widest && lanes % (width * 2) == 0 && divisor % (width * 2) == 0) width *= 2;
+  return width;
+}
+
+std::string BodyEmitter::element_of(const WideLoad& load, DType dtype, std::int64_t i) const {
+  const std::string& word = load.words[static_cast<std::size_t>(i / load.per_word)];
+  if (!load.as_bits) return word;
+  const std::string position = std::to_string(i % load.per_word);
+  if (load.per_word == 2) {
+    const std::string bits = "lw_pick16(" + word + ", " + position + ")";
+    return dtype == DType::i16 ? "((short)" + bits + ")" : bits;
+  }
+  const std::string bits = "lw_pick8(" + word + ", " + position + ")";
+  return dtype == DType::boolean ? "(" + bits + " != 0)" : "((" + std::string(c_type(dtype)) + ")" + bits + ")";
+}
+
+/// Loads of neighbouring elements by the lanes become wide loads in front of the statement. Only what is evaluated in
+/// any case; buffers that the lanes write are left alone.
+void BodyEmitter::load_wide(const std::vector<Expr>& parts) {
+  const std::function<void(const Expr&)> visit = [&](const Expr& e) {
+    if (const auto* s = ir::as<ir::Select>(e)) return visit(s->condition);
+    if (const auto* x = ir::as<ir::Binary>(e); x != nullptr && e->dtype == DType::boolean && x->a->dtype == DType::boolean &&
+                                               (x->op == ir::BinaryOp::and_ || x->op == ir::BinaryOp::or_))
+      return visit(x->a);
+    ir::map_children(e, [&](const Expr& child) {
+      visit(child);
+      return child;
+    });
+    const auto* l = ir::as<ir::Load>(e);
+    if (l == nullptr || l->buffer->memory == Memory::registers || lanes_->loads.contains(e.get())) return;
+    const auto base = lane_base(linear_index(*l->buffer, l->index));
+    if (!base) return;
+    const std::int64_t bytes = size_bytes(l->buffer->dtype);
+    const std::int64_t width = access_width(l->buffer, *base, lanes_->count);
+    if (width == 1 || width * bytes < 4) return;
+    WideLoad load;
+    load.per_word = elements_per_word(l->buffer->dtype);
+    load.as_bits = bytes < 4;
+    const std::string type = load.as_bits ? c_word_type(width * bytes) : vector_type(l->buffer->dtype, width);
+    for (std::int64_t i = 0; i < lanes_->count; i += width) {
+      const Expr at = i == 0 ? *base : ir::simplify(*base + ir::int_imm(i), facts_);
+      const std::string place = "(const " + type + "*)&" + place_of(l->buffer, at);
+      const bool constant = l->buffer->memory == Memory::global && !launch_.written.contains(l->buffer);
+      const std::string name = fresh("w");
+      line("const " + type + " " + name + " = " +
+           (launch_.exchanged.contains(l->buffer) ? "__ldcg(" + place + ")" : constant ? "__ldg(" + place + ")" : "*(" + place + ")") + ";");
+      const std::int64_t words = width / load.per_word;
+      for (std::int64_t word = 0; word < words; ++word) load.words.push_back(words == 1 ? name : name + "." + kComponents[word]);
+    }
+    lanes_->loads[e.get()] = load;
+    kept_.push_back(e);
+  };
+  for (const Expr& e : parts) visit(e);
+}
+
+/// The lanes' values as words: of four bytes for small elements, else one an element.
+std::vector<std::string> BodyEmitter::pack_lanes(const Expr& value, std::int64_t lanes) {
+  const DType t = value->dtype;
+  const std::int64_t per_word = elements_per_word(t);
+  const auto* cast = ir::as<ir::Cast>(value);
+  const bool rounds = cast != nullptr && cast->a->dtype == DType::f32 && (t == DType::bf16 || t == DType::f16);
+  const Expr& packed = rounds ? cast->a : value;
+  std::vector<std::string> values, out;
+  for (lanes_->now = 0; lanes_->now < lanes; ++lanes_->now) {
+    lane_memo_.assign(1, {});
+    values.push_back(text(packed));
+  }
+  lanes_->now = 0;
+  for (std::int64_t i = 0; i < lanes; i += per_word) {
+    const auto v = [&](std::int64_t k) { return values[static_cast<std::size_t>(i + k)]; };
+    if (per_word == 1) out.push_back(v(0));
+    else if (rounds) out.push_back(std::string(t == DType::bf16 ? "lw_pack_bf16(" : "lw_pack_f16(") + v(0) + ", " + v(1) + ")");
+    else if (per_word == 2) out.push_back("lw_pack16((unsigned short)" + v(0) + ", (unsigned short)" + v(1) + ")");
+    else out.push_back("lw_pack8((unsigned char)" + v(0) + ", (unsigned char)" + v(1) + ", (unsigned char)" + v(2) + ", (unsigned char)" + v(3) + ")");
+  }
+  return out;
+}
+
+/// Stores of neighbouring elements by the lanes as wide stores; false when they are none.
+bool BodyEmitter::store_wide(const ir::Store& s) {
+  const Expr linear = linear_index(*s.buffer, s.index);
+  const auto base = lane_base(linear);
+  if (!base) return false;
+  const std::int64_t bytes = size_bytes(s.buffer->dtype);
+  const std::int64_t per_word = elements_per_word(s.buffer->dtype);
+  if (s.buffer->memory == Memory::registers) {
+    if (per_word == 1 || lanes_->count % per_word != 0) return false;
+    Expr local;
+    local_index(s.buffer, *base, &local);
+    const auto constant = ir::as_int(local);
+    if (!constant || *constant % per_word != 0) return false;
+    const std::vector<std::string> words = pack_lanes(s.value, lanes_->count);
+    for (std::size_t i = 0; i < words.size(); ++i)
+      line(arrays_.at(s.buffer).name + "[" + std::to_string(*constant / per_word + static_cast<std::int64_t>(i)) + "] = " + words[i] + ";");
+    return true;
+  }
+  const std::int64_t width = access_width(s.buffer, *base, lanes_->count);
+  if (width == 1 || width * bytes < 4) return false;
+  const std::vector<std::string> words = pack_lanes(s.value, lanes_->count);
+  const std::string type = bytes < 4 ? c_word_type(width * bytes) : vector_type(s.buffer->dtype, width);
+  const std::int64_t words_each = width / per_word;
+  for (std::int64_t i = 0; i < lanes_->count; i += width) {
+    const Expr at = i == 0 ? *base : ir::simplify(*base + ir::int_imm(i), facts_);
+    std::string value;
+    for (std::int64_t k = 0; k < words_each; ++k) value += (k ? ", " : "") + words[static_cast<std::size_t>(i / per_word + k)];
+    if (words_each > 1) value = "make_" + type + "(" + value + ")";
+    line("*(" + type + "*)&" + place_of(s.buffer, at) + " = " + value + ";");
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------- allocation
+
+Status BodyEmitter::allocate(const ir::Alloc& a) {
+  const ir::Buffer& b = a.buffer;
+  std::int64_t count = 1;
+  for (const Expr& extent : b->shape) {
+    const auto n = ir::as_int(extent);
+    if (!n) return refuse("`" + b->name + "` has no constant shape", "global memory for what has a symbolic size");
+    count *= std::max<std::int64_t>(*n, 1);
+  }
+  if (b->memory == Memory::shared) {
+    const std::int64_t bytes = count * size_bytes(b->dtype);
+    const bool in_row = std::any_of(threads_.begin(), threads_.end(), [](const auto& t) { return t.second.axis == 1; });
+    const std::int64_t rows = in_row ? launch_.block.y : 1;
+    const std::string name = fresh(b->name);
+    const std::string type = b->dtype == DType::boolean ? "bool" : std::string(c_type(b->dtype));
+    const std::int64_t stride = (bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
+    line(type + "* const " + name + " = (" + type + "*)(lw_shared + " + std::to_string(launch_.shared_bytes) +
+         (rows > 1 ? " + threadIdx.y * " + std::to_string(stride) : "") + ");");
+    launch_.shared_bytes += stride * rows;
+    shared_[b] = name;
+    return emit_one(a.body);
+  }
+  if (b->memory != Memory::registers) return refuse("`" + b->name + "` is allocated inside a grid in " + std::string(ir::name(b->memory)), "shared or registers");
+  threads_at_alloc_[b] = threads_;
+  Array array{fresh(b->name), {}, elements_per_word(b->dtype)};
+  // The first access that a thread loop indexes says how it is spread; the others must agree, which is checked at each.
+  LW_TRY(array.spread, find_spread(a));
+  const std::int64_t held = count_held(count, array.spread);
+  const std::int64_t words = (held + array.per_word - 1) / array.per_word;
+  const std::string type = array.per_word > 1 ? "unsigned" : std::string(c_type(b->dtype));
+  line(type + " " + array.name + "[" + std::to_string(words) + "];");
+  arrays_[b] = array;
+  return emit_one(a.body);
+}
+
+}  // namespace loopwright::codegen

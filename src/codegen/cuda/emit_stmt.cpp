@@ -1,0 +1,344 @@
+#include <algorithm>
+
+#include "src/codegen/cuda/body_emitter.h"
+#include "src/codegen/cuda/ops_text.h"
+#include "src/ir/rewrite.h"
+
+namespace loopwright::codegen {
+
+using ir::Expr;
+using ir::LoopKind;
+using ir::Stmt;
+
+namespace {
+
+bool has_load(const Expr& e) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& x) { found = found || ir::as<ir::Load>(x) != nullptr; });
+  return found;
+}
+
+}  // namespace
+
+BodyEmitter::BodyEmitter(LaunchContext& launch) : launch_(launch), facts_(launch.kernel) {}
+
+void BodyEmitter::bind(const ir::Var& v, const std::string& name, const Expr& extent) {
+  names_[v] = name;
+  narrow_[v] = true;
+  facts_.bind_loop(v, extent);
+}
+
+void BodyEmitter::bind_symbol(const ir::SymbolParam& s, const std::string& name) {
+  narrow_[s.var] = fits_int(ir::var(s.var));
+  names_[s.var] = name;
+}
+
+Error BodyEmitter::refuse(std::string found, std::string works) const {
+  return Error{ErrorCode::compile_failed, "compiling kernel `" + launch_.kernel.name + "` for CUDA", std::move(found), "",
+               std::move(works)};
+}
+
+Status BodyEmitter::emit(const Stmt& body) {
+  barriers_ = plan_barriers(body, facts_, launch_.block);
+  LW_CHECK(emit_one(body));
+  if (failure_) return *failure_;
+  return Unit{};
+}
+
+void BodyEmitter::barrier() {
+  if (launch_.block.threads() == 1) return;
+  const bool in_row = std::any_of(threads_.begin(), threads_.end(), [](const auto& t) { return t.second.axis == 1; });
+  if (!in_row || launch_.block.y == 1) return line("__syncthreads();");
+  const std::int64_t x = launch_.block.x;
+  if (x == 1) return;
+  if (x % 32 == 0) {
+    if (x == 32) return line("__syncwarp();");
+    return line("lw_row_barrier(threadIdx.y, " + std::to_string(x) + ");");
+  }
+  line("__syncwarp(" + std::to_string((1ull << x) - 1) + "u << (threadIdx.y * " + std::to_string(x) + " % 32));");
+}
+
+Status BodyEmitter::emit_one(const Stmt& s) {
+  if (barriers_.contains(s.get())) barrier();
+  return std::visit(ir::on{[&](const ir::Loop& l) { return emit_loop(l); },
+                           [&](const ir::Store& x) -> Status {
+                             begin({x.value});
+                             emit_store(x);
+                             return Unit{};
+                           },
+                           [&](const ir::Update& u) -> Status {
+                             begin(u.values);
+                             emit_update(u);
+                             return Unit{};
+                           },
+                           [&](const ir::If& i) { return emit_if(i); },
+                           [&](const ir::Let& l) { return emit_let(l); },
+                           [&](const ir::Alloc& a) { return block("", [&] { return allocate(a); }); },
+                           [&](const ir::Seq& q) -> Status {
+                             for (const Stmt& item : q.items) LW_CHECK(emit_one(item));
+                             return Unit{};
+                           }},
+                    s->v);
+}
+
+// ---------------------------------------------------------------- loops
+
+Status BodyEmitter::emit_loop(const ir::Loop& l) {
+  const auto extent = ir::as_int(l.extent);
+  if (extent && *extent <= 0) return Unit{};
+  if (l.kind == LoopKind::across && extent && *extent > 1) return emit_across(l);
+  if (ir::is_thread(l.kind) && extent) {
+    const int axis = l.kind == LoopKind::thread_x ? 0 : 1;
+    const bool taken = std::any_of(threads_.begin(), threads_.end(), [&](const auto& t) { return t.second.axis == axis; });
+    if (!taken) return emit_thread_loop(l);
+  }
+  if (l.kind == LoopKind::vectorize && extent && *extent > 1 && *extent <= 64) return emit_lanes(l);
+  begin({l.extent});
+  const std::string end = index(l.extent);
+  const std::string name = fresh(l.var.hint);
+  const bool narrow = fits_int(l.extent);
+  const std::string type = narrow ? "int" : "long long";
+  ++serial_loops_;
+  const Status status = block("for (" + type + " " + name + " = 0; " + name + " < " + end + "; ++" + name + ") ", [&] {
+    bind(l.var, name, l.extent);
+    narrow_[l.var] = narrow;
+    return emit_one(l.body);
+  });
+  --serial_loops_;
+  return status;
+}
+
+Status BodyEmitter::emit_thread_loop(const ir::Loop& l) {
+  const int axis = l.kind == LoopKind::thread_x ? 0 : 1;
+  const std::int64_t extent = *ir::as_int(l.extent);
+  const std::int64_t all = axis == 0 ? launch_.block.x : launch_.block.y;
+  const std::string index = axis == 0 ? "threadIdx.x" : "threadIdx.y";
+  threads_[l.var] = {axis, extent};
+  const Status status = block(extent < all ? "if (" + index + " < " + std::to_string(extent) + ") " : "", [&] {
+    bind(l.var, "(int)" + index, l.extent);
+    return emit_one(l.body);
+  });
+  threads_.erase(l.var);
+  return status;
+}
+
+Status BodyEmitter::emit_lanes(const ir::Loop& l) {
+  return block("", [&]() -> Status {
+    narrow_[l.var] = true;
+    facts_.bind_loop(l.var, l.extent);
+    lanes_ = Lanes{l.var, *ir::as_int(l.extent), 0, {}, {}};
+    const Status status = emit_lanes_of(l.body);
+    lanes_.reset();
+    return status;
+  });
+}
+
+/// Statement by statement for all lanes, as long as none of them depends on a condition.
+Status BodyEmitter::emit_lanes_of(const Stmt& s) {
+  if (const auto* q = ir::as<ir::Seq>(s)) {
+    for (const Stmt& item : q->items) LW_CHECK(emit_lanes_of(item));
+    return Unit{};
+  }
+  if (const auto* x = ir::as<ir::Store>(s)) {
+    lanes_->loads.clear();
+    begin({x->value});
+    load_wide({x->value});
+    if (store_wide(*x)) return Unit{};
+    for (lanes_->now = 0; lanes_->now < lanes_->count; ++lanes_->now) {
+      lane_memo_.assign(1, {});
+      emit_store(*x);
+    }
+    lanes_->now = 0;
+    return Unit{};
+  }
+  if (const auto* u = ir::as<ir::Update>(s)) {
+    lanes_->loads.clear();
+    begin(u->values);
+    load_wide(u->values);
+    for (lanes_->now = 0; lanes_->now < lanes_->count; ++lanes_->now) {
+      lane_memo_.assign(1, {});
+      emit_update(*u);
+    }
+    lanes_->now = 0;
+    return Unit{};
+  }
+  if (const auto* l = ir::as<ir::Let>(s)) {
+    lanes_->loads.clear();
+    begin({l->value});
+    if (!depends_on_lane(l->value)) {
+      const Value v = eval(l->value);
+      const bool narrow = l->value->dtype == DType::i64 && v.narrow;
+      names_[l->var] = name_value(narrow ? "int" : std::string(c_type(l->value->dtype)), v.text);
+      narrow_[l->var] = narrow;
+    } else {
+      load_wide({l->value});
+      std::vector<std::string> values;
+      bool narrow = false;
+      for (lanes_->now = 0; lanes_->now < lanes_->count; ++lanes_->now) {
+        lane_memo_.assign(1, {});
+        const Value v = eval(l->value);
+        narrow = l->value->dtype == DType::i64 && v.narrow;
+        values.push_back(name_value(narrow ? "int" : std::string(c_type(l->value->dtype)), v.text));
+      }
+      lanes_->now = 0;
+      lanes_->values[l->var] = values;
+      narrow_[l->var] = narrow;
+    }
+    if (l->value->dtype == DType::i64) {
+      facts_.bind_let(l->var, l->value);
+      if (!has_load(l->value)) lets_[l->var] = ir::substitute(l->value, lets_);
+    }
+    return emit_lanes_of(l->body);
+  }
+  if (const auto* i = ir::as<ir::If>(s)) {
+    lanes_->loads.clear();
+    begin({i->condition});
+    if (!depends_on_lane(i->condition)) {
+      const std::string condition = text(i->condition);
+      return block("if (" + condition + ") ", [&] {
+        facts_.assume(i->condition);
+        return emit_lanes_of(i->then);
+      });
+    }
+  }
+  return emit_lane_by_lane(s);
+}
+
+/// Iterations are independent: one lane may do all of a statement before the next one begins.
+Status BodyEmitter::emit_lane_by_lane(const Stmt& s) {
+  const Lanes lanes = *lanes_;
+  Status status = Unit{};
+  for (std::int64_t i = 0; i < lanes.count && status.ok(); ++i) {
+    status = block("", [&] {
+      lanes_.reset();
+      names_[lanes.var] = std::to_string(i);
+      narrow_[lanes.var] = true;
+      for (const auto& [v, values] : lanes.values) names_[v] = values[static_cast<std::size_t>(i)];
+      return emit_one(ir::substitute(s, {{lanes.var, ir::int_imm(i)}}));
+    });
+  }
+  lanes_ = lanes;
+  return status;
+}
+
+// ---------------------------------------------------------------- conditions, bindings, writes
+
+Status BodyEmitter::emit_if(const ir::If& i) {
+  begin({i.condition});
+  const std::string condition = text(i.condition);
+  return block("if (" + condition + ") ", [&] {
+    facts_.assume(i.condition);
+    return emit_one(i.then);
+  });
+}
+
+Status BodyEmitter::emit_let(const ir::Let& l) {
+  begin({l.value});
+  const Value v = eval(l.value);
+  const bool narrow = l.value->dtype == DType::i64 && v.narrow;
+  names_[l.var] = name_value(narrow ? "int" : std::string(c_type(l.value->dtype)), v.text);
+  narrow_[l.var] = narrow;
+  if (l.value->dtype == DType::i64) {
+    facts_.bind_let(l.var, l.value);
+    if (!has_load(l.value)) lets_[l.var] = ir::substitute(l.value, lets_);
+  }
+  return emit_one(l.body);
+}
+
+std::string BodyEmitter::only_thread(const ir::Buffer& buffer) const {
+  if (buffer->memory == ir::Memory::registers) return {};
+  bool x = launch_.block.x > 1, y = launch_.block.y > 1;
+  for (const auto& [v, loop] : threads_) (loop.axis == 0 ? x : y) = false;
+  if (x && y) return "threadIdx.x + threadIdx.y == 0";
+  return x ? "threadIdx.x == 0" : y ? "threadIdx.y == 0" : "";
+}
+
+void BodyEmitter::emit_store(const ir::Store& s) {
+  Expr linear = linear_index(*s.buffer, s.index);
+  if (lanes_) linear = ir::substitute(linear, {{lanes_->var, ir::int_imm(lanes_->now)}});
+  const std::string value = text(s.value);
+  const std::string only = only_thread(s.buffer);
+  if (!only.empty()) line("if (" + only + ")");
+  store_element(s.buffer, linear, value);
+}
+
+void BodyEmitter::emit_update(const ir::Update& u) {
+  std::vector<std::string> values;
+  for (const Expr& e : u.values) values.push_back(text(e));
+  std::vector<DType> dtypes;
+  std::vector<std::string> state;
+  Expr linear = linear_index(*u.buffers[0], u.index);
+  if (lanes_) linear = ir::substitute(linear, {{lanes_->var, ir::int_imm(lanes_->now)}});
+  for (const ir::Buffer& b : u.buffers) {
+    dtypes.push_back(b->dtype);
+    state.push_back(load_element(b, linear));
+  }
+  combine_values(u.monoid, dtypes, state, values);
+  const std::string only = only_thread(u.buffers[0]);
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    if (!only.empty()) line("if (" + only + ")");
+    store_element(u.buffers[i], linear, state[i]);
+  }
+}
+
+// ---------------------------------------------------------------- how a local array is spread
+
+namespace {
+
+/// The spread that the accesses of `buffer` ask for; the largest when some do not see the threads.
+class SpreadFinder {
+ public:
+  SpreadFinder(const ir::Buffer& buffer, std::map<ir::Var, Expr> lets) : buffer_(buffer), lets_(std::move(lets)) {}
+  std::optional<Spread> found;
+  bool failed = false;
+
+  void visit(const Stmt& s, ir::Facts facts, std::map<ir::Var, ThreadLoop> threads) {
+    if (const auto* l = ir::as<ir::Loop>(s)) {
+      facts.bind_loop(l->var, l->extent);
+      const auto extent = ir::as_int(l->extent);
+      if (ir::is_thread(l->kind) && extent) threads[l->var] = {l->kind == LoopKind::thread_x ? 0 : 1, *extent};
+    }
+    if (const auto* i = ir::as<ir::If>(s)) facts.assume(i->condition);
+    if (const auto* l = ir::as<ir::Let>(s); l != nullptr && l->value->dtype == DType::i64) {
+      facts.bind_let(l->var, l->value);
+      if (!has_load(l->value)) lets_[l->var] = ir::substitute(l->value, lets_);
+    }
+    if (const auto* x = ir::as<ir::Store>(s); x != nullptr && x->buffer == buffer_) take(x->index[0], facts, threads);
+    if (const auto* u = ir::as<ir::Update>(s))
+      if (std::find(u->buffers.begin(), u->buffers.end(), buffer_) != u->buffers.end()) take(u->index[0], facts, threads);
+    ir::map_children(s,
+                     [&](const Expr& e) {
+                       ir::walk(e, [&](const Expr& x) {
+                         const auto* l = ir::as<ir::Load>(x);
+                         if (l != nullptr && l->buffer == buffer_) take(l->index[0], facts, threads);
+                       });
+                       return e;
+                     },
+                     [&](const Stmt& child) {
+                       visit(child, facts, threads);
+                       return child;
+                     });
+  }
+
+ private:
+  void take(const Expr& index, const ir::Facts& facts, const std::map<ir::Var, ThreadLoop>& threads) {
+    const auto place = spread_index(ir::substitute(index, lets_), threads, facts);
+    if (!place) failed = true;
+    else if (!found || found->size() < place->spread.size()) found = place->spread;
+  }
+  ir::Buffer buffer_;
+  std::map<ir::Var, Expr> lets_;
+};
+
+}  // namespace
+
+Result<Spread> BodyEmitter::find_spread(const ir::Alloc& a) const {
+  SpreadFinder finder(a.buffer, lets_);
+  finder.visit(a.body, facts_, {});
+  if (finder.failed)
+    return refuse("the threads' shares of `" + a.buffer->name + "` are no regular pattern",
+                  "loops over `" + a.buffer->name + "` that are split by constants");
+  return finder.found.value_or(Spread{});
+}
+
+}  // namespace loopwright::codegen

@@ -1,0 +1,116 @@
+#include "src/codegen/cuda/prelude.h"
+
+#include <set>
+#include <vector>
+
+namespace loopwright::codegen {
+namespace {
+
+struct Definition {
+  std::string_view name;
+  std::string_view text;
+};
+
+/// A definition may name those above it.
+constexpr Definition kDefinitions[] = {
+    // ---- bf16 and f16: stored bits, arithmetic in float
+    {"lw_bf16_float", "float lw_bf16_float(unsigned short a) { return __uint_as_float((unsigned)a << 16); }"},
+    {"lw_bf16_low", "float lw_bf16_low(unsigned a) { return __uint_as_float(a << 16); }"},
+    {"lw_bf16_high", "float lw_bf16_high(unsigned a) { return __uint_as_float(a & 0xffff0000u); }"},
+    {"lw_float_bf16",
+     "unsigned short lw_float_bf16(float a) { unsigned short r; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(a)); return r; }"},
+    {"lw_pack_bf16",
+     "unsigned lw_pack_bf16(float low, float high) { unsigned r; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low)); return r; }"},
+    {"lw_f16_float",
+     "float lw_f16_float(unsigned short a) { float r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(a)); return r; }"},
+    {"lw_f16_low", "float lw_f16_low(unsigned a) { return lw_f16_float((unsigned short)a); }"},
+    {"lw_f16_high", "float lw_f16_high(unsigned a) { return lw_f16_float((unsigned short)(a >> 16)); }"},
+    {"lw_float_f16",
+     "unsigned short lw_float_f16(float a) { unsigned short r; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(a)); return r; }"},
+    {"lw_pack_f16",
+     "unsigned lw_pack_f16(float low, float high) { unsigned r; asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low)); return r; }"},
+    // Rounding to odd keeps what a second rounding needs: the last bit is set when something was cut off.
+    {"lw_double_odd",
+     "float lw_double_odd(double a) { float r = __double2float_rz(a); unsigned b = __float_as_uint(r);\n"
+     "  return a == a && (double)r != a ? __uint_as_float(b | 1u) : r; }"},
+    {"lw_pick16", "unsigned short lw_pick16(unsigned word, int half) { return (unsigned short)(word >> (half * 16)); }"},
+    {"lw_pick8", "unsigned char lw_pick8(unsigned word, int quarter) { return (unsigned char)(word >> (quarter * 8)); }"},
+    {"lw_place16",
+     "unsigned lw_place16(unsigned word, int half, unsigned short a) { return (word & ~(0xffffu << (half * 16))) | ((unsigned)a << (half * 16)); }"},
+    {"lw_place8",
+     "unsigned lw_place8(unsigned word, int quarter, unsigned char a) { return (word & ~(0xffu << (quarter * 8))) | ((unsigned)a << (quarter * 8)); }"},
+    {"lw_pack16", "unsigned lw_pack16(unsigned short low, unsigned short high) { return (unsigned)low | ((unsigned)high << 16); }"},
+    {"lw_pack8",
+     "unsigned lw_pack8(unsigned char a, unsigned char b, unsigned char c, unsigned char d) {\n"
+     "  return (unsigned)a | ((unsigned)b << 8) | ((unsigned)c << 16) | ((unsigned)d << 24); }"},
+    // ---- min and max: NaN when either side is, -0 below +0
+    {"lw_max_f32", "float lw_max_f32(float a, float b) { float r; asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r; }"},
+    {"lw_min_f32", "float lw_min_f32(float a, float b) { float r; asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r; }"},
+    {"lw_max_f64", "double lw_max_f64(double a, double b) { return a != a ? a : b != b ? b : fmax(a, b); }"},
+    {"lw_min_f64", "double lw_min_f64(double a, double b) { return a != a ? a : b != b ? b : fmin(a, b); }"},
+    // ---- floats
+    // a / b from r = 1 / b, rounded as division rounds but where the rest a - q b underflows (then 1 ulp). An infinite or
+    // zero operand, or a quotient out of range, makes the corrected one NaN, and the product is right.
+    {"lw_divide",
+     "float lw_divide(float a, float b, float r) { float q = a * r, e = __fmaf_rn(-q, b, a), c = __fmaf_rn(e, r, q); return c == c ? c : q; }"},
+    {"lw_sign_f32", "float lw_sign_f32(float a) { return a == 0.0f || a != a ? a : copysignf(1.0f, a); }"},
+    {"lw_sign_f64", "double lw_sign_f64(double a) { return a == 0.0 || a != a ? a : copysign(1.0, a); }"},
+    {"lw_sigmoid_f32", "float lw_sigmoid_f32(float a) { return __fdiv_rn(1.0f, 1.0f + expf(-a)); }"},
+    {"lw_sigmoid_f64", "double lw_sigmoid_f64(double a) { return 1.0 / (1.0 + exp(-a)); }"},
+    {"lw_mod_f32", "float lw_mod_f32(float a, float b) { float r = fmodf(a, b); return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r; }"},
+    {"lw_mod_f64", "double lw_mod_f64(double a, double b) { double r = fmod(a, b); return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r; }"},
+    // ---- float to integer: truncates, saturates, NaN is 0
+    {"lw_f32_i64",
+     "long long lw_f32_i64(float a) { return a != a ? 0 : a >= 9223372036854775808.0f ? 0x7fffffffffffffffll : a < -9223372036854775808.0f ? -0x7fffffffffffffffll - 1 : (long long)a; }"},
+    {"lw_f64_i64",
+     "long long lw_f64_i64(double a) { return a != a ? 0 : a >= 9223372036854775808.0 ? 0x7fffffffffffffffll : a < -9223372036854775808.0 ? -0x7fffffffffffffffll - 1 : (long long)a; }"},
+    {"lw_f64_range",
+     "int lw_f64_range(double a, double low, double high) { return a != a ? 0 : (int)fmin(fmax(a, low), high); }"},
+    // ---- integers: division by zero gives 0, nothing traps
+    {"lw_div", "long long lw_div(long long a, long long b) { return b == 0 ? 0 : b == -1 ? (long long)(0ull - (unsigned long long)a) : a / b; }"},
+    {"lw_rem", "long long lw_rem(long long a, long long b) { return b == 0 || b == -1 ? 0 : a % b; }"},
+    {"lw_floor_div",
+     "long long lw_floor_div(long long a, long long b) { long long q = lw_div(a, b);\n"
+     "  return b != 0 && b != -1 && a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q; }"},
+    {"lw_mod", "long long lw_mod(long long a, long long b) { long long r = lw_rem(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }"},
+    {"lw_pow",
+     "long long lw_pow(long long a, long long n) {\n"
+     "  if (n < 0) return a == 1 ? 1 : a == -1 ? (n % 2 == 0 ? 1 : -1) : 0;\n"
+     "  unsigned long long r = 1, x = (unsigned long long)a;\n"
+     "  for (; n > 0; n >>= 1) { if (n & 1) r *= x; x *= x; }\n"
+     "  return (long long)r; }"},
+    {"lw_shl", "long long lw_shl(long long a, long long n, int bits) { return n < 0 || n >= bits ? 0 : (long long)((unsigned long long)a << n); }"},
+    {"lw_shr", "long long lw_shr(long long a, long long n, int bits) { return n < 0 || n >= bits ? (a < 0 ? -1 : 0) : a >> n; }"},
+    // ---- threads
+    {"lw_row_barrier",
+     "void lw_row_barrier(int row, int threads) { asm volatile(\"bar.sync %0, %1;\" : : \"r\"(row + 1), \"r\"(threads) : \"memory\"); }"},
+    {"lw_arrive",
+     "unsigned lw_arrive(unsigned* count) { unsigned r; __threadfence();\n"
+     "  asm volatile(\"atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;\" : \"=r\"(r) : \"l\"(count) : \"memory\"); return r; }"},
+};
+
+bool names(std::string_view text, std::string_view name) {
+  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const char after = at + name.size() < text.size() ? text[at + name.size()] : ' ';
+    if (after == '(') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string cuda_prelude(std::string_view text) {
+  std::vector<std::string_view> taken;
+  std::string all(text);
+  for (std::size_t i = std::size(kDefinitions); i-- > 0;) {
+    const Definition& d = kDefinitions[i];
+    if (!names(all, d.name)) continue;
+    taken.push_back(d.text);
+    all += d.text;
+  }
+  std::string out;
+  for (std::size_t i = taken.size(); i-- > 0;) out += "static __device__ __forceinline__ " + std::string(taken[i]) + "\n";
+  return out;
+}
+
+}  // namespace loopwright::codegen
