@@ -30,6 +30,7 @@ bool is_anything(const Schedule& s);
 void schedule_general(Schedule& s, Space& k);
 
 void schedule_gpu_elementwise(Schedule& s, Space& k);
+void schedule_gpu_full_reduction(Schedule& s, Space& k);
 void schedule_gpu_row(Schedule& s, Space& k);
 void schedule_gpu_general(Schedule& s, Space& k);
 

@@ -14,19 +14,9 @@ void schedule_gpu_elementwise(Schedule& s, Space& k) {
   for (const NestInfo& nest : outputs(s)) {
     if (!s.ok()) return;
     if (nest.loops.empty()) continue;
-    std::vector<LoopId> loops = fuse_contiguous(s, nest);
-    if (!s.ok()) return;
-    std::int64_t width = natural_width(s, nest_of(s, nest.buffer), loops.back());
-    // Rows of unknown length begin anywhere: no vector of theirs is aligned.
-    if (loops.size() > 1 && !s.constant_extent(loops.back())) width = 1;
-    if (lanes > 0 && lanes < width) width = lanes;
-    if (width > 1) {
-      const std::vector<LoopId> parts = s.split(loops.back(), {width});
-      if (!s.ok()) return;
-      s.vectorize(parts[1]);
-      loops.back() = parts[0];
-    }
-    bind_flat(s, fuse_all(s, loops), threads, unrolled);
+    if (s.attempt([&](Schedule& t) { schedule_gpu_pointwise(t, nest, lanes, threads, unrolled); })) continue;
+    // A scan, say: its outer loops at least.
+    s.attempt([&](Schedule& t) { bind_flat(t, nest.loops.front(), threads, 1); });
   }
 }
 

@@ -23,19 +23,18 @@ NestInfo init_of(const Schedule& s, const std::string& buffer) {
   return {};
 }
 
-/// The buffer that the nest with this loop writes.
+}  // namespace
+
 std::string buffer_at(const Schedule& s, const LoopId& loop) {
   for (const NestInfo& n : s.nests())
     if (std::find(n.loops.begin(), n.loops.end(), loop) != n.loops.end()) return n.buffer;
   return {};
 }
 
-}  // namespace
-
 std::int64_t natural_width(const Schedule& s, const NestInfo& nest, const LoopId& inner) {
   int bytes = size_bytes(s.buffer(nest.buffer).dtype);
   for (const ReadInfo& r : nest.reads)
-    if (!r.dims.empty() && r.dims.back() == inner.name) bytes = std::min(bytes, size_bytes(s.buffer(r.buffer).dtype));
+    if (!nest.loops.empty() && !r.dims.empty() && r.dims.back() == nest.loops.back().name) bytes = std::min(bytes, size_bytes(s.buffer(r.buffer).dtype));
   std::int64_t width = kAccessBytes / bytes;
   const auto extent = s.constant_extent(inner);
   while (extent && width > 1 && *extent % width != 0) width /= 2;
@@ -57,6 +56,22 @@ void bind_flat(Schedule& s, const LoopId& loop, std::int64_t threads, std::int64
   if (s.ok()) unroll_few(s, parts[1]);
 }
 
+void schedule_gpu_pointwise(Schedule& s, const NestInfo& nest, std::int64_t lanes, std::int64_t threads, std::int64_t unrolled) {
+  std::vector<LoopId> loops = fuse_contiguous(s, nest);
+  if (!s.ok()) return;
+  std::int64_t width = natural_width(s, nest, loops.back());
+  // Rows of unknown length begin anywhere: no vector of theirs is aligned.
+  if (loops.size() > 1 && !s.constant_extent(loops.back())) width = 1;
+  if (lanes > 0 && lanes < width) width = lanes;
+  if (width > 1) {
+    const std::vector<LoopId> parts = s.split(loops.back(), {width});
+    if (!s.ok()) return;
+    s.vectorize(parts[1]);
+    loops.back() = parts[0];
+  }
+  bind_flat(s, fuse_all(s, loops), threads, unrolled);
+}
+
 void share_columns(Schedule& s, const LoopId& columns, const RowShares& shares) {
   const std::vector<LoopId> parts = s.split(columns, {shares.threads, shares.width});
   if (!s.ok()) return;
@@ -67,33 +82,45 @@ void share_columns(Schedule& s, const LoopId& columns, const RowShares& shares) 
   unroll_few(s, parts[0]);
 }
 
+void spread_partials(Schedule& s, const LoopId& way, const LoopId& round, const RowShares& shares, std::int64_t unrolled) {
+  const NestInfo zero = init_of(s, buffer_at(s, way));
+  if (zero.loops.empty()) return s.reject("no nest that begins the partial results");
+  // Thread outside, then its vectors, then the lanes.
+  const std::vector<LoopId> w = s.split(way, {shares.width});
+  if (!s.ok()) return;
+  s.reorder({w[0], round, w[1]});
+  s.bind(w[0], Axis::thread_x);
+  if (!s.ok()) return;
+  if (shares.width > 1) s.attempt([&](Schedule& t) { t.vectorize(w[1]); });
+  if (unrolled > 1) {
+    const std::vector<LoopId> u = s.split(round, {unrolled});
+    if (!s.ok()) return;
+    unroll_few(s, u[1]);
+  } else {
+    unroll_few(s, round);
+  }
+  const std::vector<LoopId> z = s.split(zero.loops.back(), {shares.width});
+  if (!s.ok()) return;
+  s.bind(z[0], Axis::thread_x);
+  if (s.ok() && shares.width > 1) s.unroll(z[1]);
+}
+
+void combine_threads(Schedule& s, const LoopId& combination, std::int64_t threads) {
+  if (threads == 1) return s.unroll(combination);
+  const std::vector<LoopId> c = s.reduce_across(combination, threads, false, Place::registers);
+  if (!s.ok()) return;
+  s.bind(c[0], Axis::thread_x);
+  if (s.ok()) unroll_few(s, c[1]);
+  s.bind(c[2], Axis::across);
+}
+
 void reduce_columns(Schedule& s, const LoopId& columns, const RowShares& shares) {
   const std::int64_t ways = shares.threads * shares.width;
   if (ways == 1) return;
   const std::vector<LoopId> r = s.reduce_across(columns, ways, true, Place::registers);
   if (!s.ok()) return;
-  // The update: thread outside, then its vectors, then the lanes.
-  const std::vector<LoopId> w = s.split(r[0], {shares.width});
-  if (!s.ok()) return;
-  s.reorder({w[0], r[1], w[1]});
-  s.bind(w[0], Axis::thread_x);
-  if (!s.ok()) return;
-  if (shares.width > 1) s.attempt([&](Schedule& t) { t.vectorize(w[1]); });
-  unroll_few(s, r[1]);
-  // Its partial results begin neutral.
-  const NestInfo zero = init_of(s, buffer_at(s, w[0]));
-  if (zero.loops.empty()) return s.reject("no nest that begins the partial results");
-  const std::vector<LoopId> z = s.split(zero.loops.back(), {shares.width});
-  if (!s.ok()) return;
-  s.bind(z[0], Axis::thread_x);
-  if (s.ok() && shares.width > 1) s.unroll(z[1]);
-  // Each thread combines its lanes, then the threads combine what they hold.
-  if (shares.threads == 1) return s.unroll(r[2]);
-  const std::vector<LoopId> c = s.reduce_across(r[2], shares.threads, false, Place::registers);
-  if (!s.ok()) return;
-  s.bind(c[0], Axis::thread_x);
-  if (s.ok()) unroll_few(s, c[1]);
-  s.bind(c[2], Axis::across);
+  spread_partials(s, r[0], r[1], shares, 1);
+  if (s.ok()) combine_threads(s, r[2], shares.threads);
 }
 
 }  // namespace loopwright::schedules

@@ -9,11 +9,15 @@
 
 namespace loopwright::schedules {
 
-/// Elements of the smallest accesses of a nest (its write and reads) that 16 bytes hold, as far as that divides `extent`.
+/// Elements that 16 bytes hold of the smallest type that the nest's last loop walks over, as far as that divides the
+/// extent of `inner`: the same loop, perhaps fused with others since `nest` was asked for.
 std::int64_t natural_width(const Schedule& s, const NestInfo& nest, const LoopId& inner);
 
 /// Blocks of `threads` threads for an outermost loop, each thread with `unrolled` iterations that stand apart.
 void bind_flat(Schedule& s, const LoopId& loop, std::int64_t threads, std::int64_t unrolled);
+
+/// A pointwise nest: vectors of `lanes` elements (0: as many as 16 bytes hold), all of them side by side.
+void schedule_gpu_pointwise(Schedule& s, const NestInfo& nest, std::int64_t lanes, std::int64_t threads, std::int64_t unrolled);
 
 /// How the columns of a row are shared out: vectors of `width` elements, the threads of a row side by side.
 struct RowShares {
@@ -24,5 +28,12 @@ struct RowShares {
 void share_columns(Schedule& s, const LoopId& columns, const RowShares& shares);
 /// The same for a reduction over columns: partial results of each thread, combined across threads.
 void reduce_columns(Schedule& s, const LoopId& columns, const RowShares& shares);
+/// Partial results that reduce_across made, one for each lane of each thread: `way` is its loop over them, `round` the
+/// loop around that, of which `unrolled` iterations are in flight at once (1: all of them when they are few).
+void spread_partials(Schedule& s, const LoopId& way, const LoopId& round, const RowShares& shares, std::int64_t unrolled);
+/// A loop that combines partial results held by threads, `threads` of them: first each its own, then all together.
+void combine_threads(Schedule& s, const LoopId& combination, std::int64_t threads);
+/// The buffer that the nest with this loop writes.
+std::string buffer_at(const Schedule& s, const LoopId& loop);
 
 }  // namespace loopwright::schedules

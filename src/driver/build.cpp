@@ -54,9 +54,35 @@ Result<Artifact> build(const Scheduled& scheduled, const Target& target) {
   return compile_kernel(emittable, target);
 }
 
+namespace {
+
+/// On the CPU where this program can compile for it: another code generator does not share this one's mistakes.
+/// Otherwise by a default schedule of the GPU, in float64.
+Result<Artifact> build_gpu_reference(const Job& job, ir::Kernel kernel, const Target& target) {
+  if (LOOPWRIGHT_HAS_LLVM) {
+    LW_TRY(const codegen::CpuTarget host, codegen::host_cpu_target());
+    LW_TRY(const Target cpu, Target::parse(host.text));
+    LW_TRY(const ir::Kernel emittable, lower_kernel(kernel, cpu));
+    return compile_kernel(emittable, cpu);
+  }
+  const Job exact{job.workload, std::move(kernel)};
+  Error last{ErrorCode::no_template, "build the float64 reference", "no template", "", ""};
+  for (const Template* t : templates_for(exact, target)) {
+    Space space;
+    const Result<Scheduled> scheduled = run_template(exact, *t, space, target);
+    Result<Artifact> artifact = scheduled.ok() ? build(*scheduled, target) : Result<Artifact>(scheduled.error());
+    if (artifact.ok()) return artifact;
+    last = artifact.error();
+  }
+  return std::move(last).with_context("float64 reference on the GPU");
+}
+
+}  // namespace
+
 Result<Artifact> build_reference(const Job& job, const Target& target) {
   ir::Kernel kernel = promote_to_f64(job.naive);
   kernel.contract = false;
+  if (target.kind == TargetKind::cuda) return build_gpu_reference(job, std::move(kernel), target);
   LW_TRY(const ir::Kernel emittable, lower_kernel(kernel, target));
   return compile_kernel(emittable, target);
 }

@@ -52,6 +52,8 @@ Error exceed(const ir::Kernel& kernel, const char* what, std::int64_t found, std
 Result<ir::Kernel> check_resources(const ir::Kernel& kernel, const LowerOptions& options) {
   const std::int64_t statements = count_statements(kernel.body);
   if (statements > options.max_statements) return exceed(kernel, "statements", statements, options.max_statements);
+  // What a GPU's threads hold is spread over them, and the emitter knows its shared memory.
+  if (options.target.kind == TargetKind::cuda) return kernel;
   const Use use = measure(kernel.body);
   if (use.register_bytes > options.max_register_bytes) {
     return exceed(kernel, "bytes of register buffers", use.register_bytes, options.max_register_bytes);

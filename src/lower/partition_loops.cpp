@@ -125,8 +125,6 @@ class Partitioner {
 }  // namespace
 
 Result<ir::Kernel> partition_loops(const ir::Kernel& kernel, const LowerOptions& options) {
-  // On a GPU a loop's copies cost more than a condition of its threads; `separate_lanes` does what is left.
-  if (options.target.kind == TargetKind::cuda) return kernel;
   ir::Kernel out = kernel;
   out.body = Partitioner(kernel, options.max_statements / 8).visit(kernel.body);
   return make_names_unique(out);

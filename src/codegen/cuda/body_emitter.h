@@ -28,6 +28,7 @@ struct LaunchContext {
   std::set<ir::Buffer> exchanged;     ///< those that one block writes and another reads in this launch
   std::map<ir::Buffer, std::string> pointers;  ///< names of global buffers
   std::int64_t shared_bytes = 0;      ///< used so far
+  std::int64_t words_ahead = 0;       ///< most registers that a thread loads before it uses the first of them
 };
 
 class BodyEmitter {
@@ -74,6 +75,7 @@ class BodyEmitter {
   Value eval_cast(const ir::Expr& e, const ir::Expr& a);
   Value eval_load(const ir::Expr& e, const ir::Load& l);
   bool fits_int(const ir::Expr& e) const;
+  bool touches_memory(const ir::Expr& e) const;
   bool depends_on_lane(const ir::Expr& e);
   /// Begins a statement: counts how often each part is used.
   void begin(const std::vector<ir::Expr>& parts);
@@ -93,7 +95,8 @@ class BodyEmitter {
   std::int64_t alignment(const ir::Buffer& buffer) const;
   /// The index in lane 0 when lanes are neighbours.
   std::optional<ir::Expr> lane_base(const ir::Expr& linear);
-  void load_wide(const std::vector<ir::Expr>& parts);
+  /// Under the condition `guard` when it is not empty; `constant_only`: of memory that this launch does not write.
+  void load_wide(const std::vector<ir::Expr>& parts, std::string guard = {}, bool constant_only = false);
   bool store_wide(const ir::Store& s);
   std::vector<std::string> pack_lanes(const ir::Expr& value, std::int64_t lanes);
   Status allocate(const ir::Alloc& a);
@@ -104,6 +107,7 @@ class BodyEmitter {
   Status emit_one(const ir::Stmt& s);
   Status emit_loop(const ir::Loop& l);
   Status emit_thread_loop(const ir::Loop& l);
+  void load_ahead(const std::vector<ir::Stmt>& items, std::size_t first);
   Status emit_lanes(const ir::Loop& l);
   Status emit_lanes_of(const ir::Stmt& s);
   Status emit_lane_by_lane(const ir::Stmt& s);
@@ -145,6 +149,8 @@ class BodyEmitter {
     std::map<ir::Var, std::vector<std::string>> values;  ///< of Lets inside, one a lane
   };
   std::optional<Lanes> lanes_;
+  std::map<const ir::ExprNode*, WideLoad> ahead_;  ///< loads made in front of the statements that use them
+  std::vector<ir::Expr> ahead_kept_;
   std::unordered_map<const ir::ExprNode*, bool> varies_;
   std::unordered_map<const ir::ExprNode*, int> uses_;
   struct Divisor {

@@ -85,8 +85,18 @@ class KernelEmitter {
     return Unit{};
   }
 
-  std::string signature(const std::string& name, const BlockShape& block, const std::set<ir::Buffer>& written) const {
-    std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(block.threads()) + ") " + name + "(";
+  /// The blocks that an SM should hold. Without this ptxas puts loads behind the uses of earlier ones, to save registers;
+  /// with it, it uses the registers that this number leaves.
+  static std::string fewest_blocks(const LaunchContext& launch) {
+    constexpr std::int64_t kRegistersOfSm = 65536, kOtherRegisters = 32, kFewWords = 16;
+    if (launch.words_ahead < kFewWords) return {};
+    return ", " + std::to_string(std::max<std::int64_t>(1, kRegistersOfSm / (launch.block.threads() * (launch.words_ahead + kOtherRegisters))));
+  }
+
+  std::string signature(const std::string& name, const LaunchContext& launch) const {
+    const std::set<ir::Buffer>& written = launch.written;
+    std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(launch.block.threads()) + fewest_blocks(launch) +
+                      ") " + name + "(";
     for (const ir::Buffer& b : buffers_) {
       const std::string type = b->dtype == DType::boolean ? "unsigned char" : std::string(c_type(b->dtype));
       out += (written.contains(b) ? "" : "const ") + type + "* __restrict__ " + pointers_.at(b) + ", ";
@@ -135,7 +145,7 @@ class KernelEmitter {
     }
     if (launch.shared_bytes > target_.l1_bytes) return exceed("bytes of shared memory", launch.shared_bytes, target_.l1_bytes);
     const bool is_static = launch.shared_bytes <= kStaticSharedBytes;
-    std::string head = signature(name, block, launch.written);
+    std::string head = signature(name, launch);
     if (launch.shared_bytes > 0)
       head += std::string("  ") + (is_static ? "" : "extern ") + "__shared__ __align__(16) unsigned char lw_shared[" +
               (is_static ? std::to_string(launch.shared_bytes) : "") + "];\n";

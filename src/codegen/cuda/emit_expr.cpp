@@ -13,16 +13,16 @@ namespace {
 
 bool is_leaf(const Expr& e) { return ir::as<ir::IntImm>(e) || ir::as<ir::FloatImm>(e) || ir::as<ir::VarRef>(e); }
 
-/// True when evaluating the expression may read what is not there unless a condition holds.
-bool touches_memory(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& x) { found = found || ir::as<ir::Load>(x) != nullptr; });
-  return found;
-}
-
 constexpr std::size_t kLongestInline = 100;  ///< characters of an operand before it gets a name
 
 }  // namespace
+
+/// True when evaluating the expression may read what is not there unless a condition holds; wide loads have been made.
+bool BodyEmitter::touches_memory(const Expr& e) const {
+  bool found = false;
+  ir::walk(e, [&](const Expr& x) { found = found || (ir::as<ir::Load>(x) != nullptr && !(lanes_ && lanes_->loads.contains(x.get()))); });
+  return found;
+}
 
 std::string BodyEmitter::fresh(const std::string& hint) { return hint + "_" + std::to_string(++number_); }
 

@@ -37,6 +37,31 @@ std::string vector_type(DType dtype, std::int64_t n) {
   }
 }
 
+/// Takes apart an index in which a condition has put a number for the thread (`if t < 1 { a[32] }`): with a thread of
+/// any number in it again, as the condition is known to hold for the owner alone.
+std::optional<SpreadIndex> spread_at_owner(const Expr& index, const Spread& spread, std::map<ir::Var, ThreadLoop> threads,
+                                           const ir::Facts& facts) {
+  const std::set<ir::Var> used = ir::free_vars(index);
+  const auto affine = ir::as_affine(ir::simplify(index, facts), {used.begin(), used.end()});
+  const auto constant = affine ? ir::as_int(affine->rest) : std::nullopt;
+  if (!constant || *constant < 0) return std::nullopt;
+  Expr out = index;
+  ir::Facts any = facts;
+  const auto around = threads;
+  for (const SpreadLevel& level : spread)
+    for (const auto& [v, loop] : around) {
+      if (loop.axis != level.axis || loop.threads != level.threads || used.contains(v)) continue;
+      const Expr owner = ir::int_imm(*constant / level.stride % level.threads);
+      const bool is_owner = facts.proves(ir::lt(ir::var(v), owner + ir::int_imm(1))) && facts.proves(ir::lt(owner - ir::int_imm(1), ir::var(v)));
+      if (!is_owner) return std::nullopt;
+      const ir::Var thread = ir::fresh_var(v.hint);
+      any.bind_loop(thread, ir::int_imm(loop.threads));
+      threads[thread] = loop;
+      out = out + (ir::var(thread) - owner) * ir::int_imm(level.stride);
+    }
+  return spread_index(out, threads, any);
+}
+
 constexpr const char* kComponents[] = {"x", "y", "z", "w"};
 
 }  // namespace
@@ -67,7 +92,8 @@ std::string BodyEmitter::local_index(const ir::Buffer& buffer, const Expr& linea
   if (!array.spread.empty()) {
     std::map<ir::Var, ThreadLoop> threads = threads_;
     for (const auto& [v, loop] : threads_at_alloc_[buffer]) threads.erase(v);
-    const auto found = spread_index(position, threads, facts_);
+    auto found = spread_index(position, threads, facts_);
+    if (!found || found->spread != array.spread) found = spread_at_owner(position, array.spread, threads, facts_);
     if (!found || found->spread != array.spread) {
       if (!failure_)
         failure_ = refuse("`" + buffer->name + "` is spread over the threads in one way and accessed in another",
@@ -173,11 +199,22 @@ std::string BodyEmitter::element_of(const WideLoad& load, DType dtype, std::int6
   return dtype == DType::boolean ? "(" + bits + " != 0)" : "((" + std::string(c_type(dtype)) + ")" + bits + ")";
 }
 
-/// Loads of neighbouring elements by the lanes become wide loads in front of the statement. Only what is evaluated in
-/// any case; buffers that the lanes write are left alone.
-void BodyEmitter::load_wide(const std::vector<Expr>& parts) {
+/// Loads of neighbouring elements by the lanes become wide loads in front of the statement: of what is evaluated in any
+/// case, and of the sides of a select that is the same for all lanes, under its condition.
+void BodyEmitter::load_wide(const std::vector<Expr>& parts, std::string guard, bool constant_only) {
   const std::function<void(const Expr&)> visit = [&](const Expr& e) {
-    if (const auto* s = ir::as<ir::Select>(e)) return visit(s->condition);
+    if (const auto* s = ir::as<ir::Select>(e)) {
+      visit(s->condition);
+      if (depends_on_lane(s->condition) || touches_memory(s->condition)) return;
+      const std::string outer = guard;
+      const std::string condition = text(s->condition);
+      guard = outer + (outer.empty() ? "" : " && ") + condition;
+      visit(s->a);
+      guard = outer + (outer.empty() ? "!" : " && !") + condition;
+      visit(s->b);
+      guard = outer;
+      return;
+    }
     if (const auto* x = ir::as<ir::Binary>(e); x != nullptr && e->dtype == DType::boolean && x->a->dtype == DType::boolean &&
                                                (x->op == ir::BinaryOp::and_ || x->op == ir::BinaryOp::or_))
       return visit(x->a);
@@ -187,6 +224,12 @@ void BodyEmitter::load_wide(const std::vector<Expr>& parts) {
     });
     const auto* l = ir::as<ir::Load>(e);
     if (l == nullptr || l->buffer->memory == Memory::registers || lanes_->loads.contains(e.get())) return;
+    if (const auto it = ahead_.find(e.get()); it != ahead_.end()) {
+      lanes_->loads[e.get()] = it->second;
+      return;
+    }
+    const bool constant = l->buffer->memory == Memory::global && !launch_.written.contains(l->buffer);
+    if (constant_only && !constant) return;
     const auto base = lane_base(linear_index(*l->buffer, l->index));
     if (!base) return;
     const std::int64_t bytes = size_bytes(l->buffer->dtype);
@@ -199,10 +242,14 @@ void BodyEmitter::load_wide(const std::vector<Expr>& parts) {
     for (std::int64_t i = 0; i < lanes_->count; i += width) {
       const Expr at = i == 0 ? *base : ir::simplify(*base + ir::int_imm(i), facts_);
       const std::string place = "(const " + type + "*)&" + place_of(l->buffer, at);
-      const bool constant = l->buffer->memory == Memory::global && !launch_.written.contains(l->buffer);
       const std::string name = fresh("w");
-      line("const " + type + " " + name + " = " +
-           (launch_.exchanged.contains(l->buffer) ? "__ldcg(" + place + ")" : constant ? "__ldg(" + place + ")" : "*(" + place + ")") + ";");
+      const std::string value = launch_.exchanged.contains(l->buffer) ? "__ldcg(" + place + ")" : constant ? "__ldg(" + place + ")" : "*(" + place + ")";
+      if (guard.empty()) {
+        line("const " + type + " " + name + " = " + value + ";");
+      } else {
+        line(type + " " + name + " = {};");
+        line("if (" + guard + ") " + name + " = " + value + ";");
+      }
       const std::int64_t words = width / load.per_word;
       for (std::int64_t word = 0; word < words; ++word) load.words.push_back(words == 1 ? name : name + "." + kComponents[word]);
     }

@@ -18,6 +18,18 @@ bool has_load(const Expr& e) {
   return found;
 }
 
+/// A vector loop around one statement, perhaps under conditions.
+bool is_copy(Stmt s) {
+  while (const auto* i = ir::as<ir::If>(s)) {
+    if (has_load(i->condition)) return false;
+    s = i->then;
+  }
+  const auto* l = ir::as<ir::Loop>(s);
+  const auto extent = l != nullptr ? ir::as_int(l->extent) : std::nullopt;
+  return extent && l->kind == LoopKind::vectorize && *extent > 1 && *extent <= 64 &&
+         (ir::as<ir::Store>(l->body) != nullptr || ir::as<ir::Update>(l->body) != nullptr);
+}
+
 }  // namespace
 
 BodyEmitter::BodyEmitter(LaunchContext& launch) : launch_(launch), facts_(launch.kernel) {}
@@ -75,7 +87,10 @@ Status BodyEmitter::emit_one(const Stmt& s) {
                            [&](const ir::Let& l) { return emit_let(l); },
                            [&](const ir::Alloc& a) { return block("", [&] { return allocate(a); }); },
                            [&](const ir::Seq& q) -> Status {
-                             for (const Stmt& item : q.items) LW_CHECK(emit_one(item));
+                             for (std::size_t i = 0; i < q.items.size(); ++i) {
+                               if (i == 0 || !is_copy(q.items[i - 1])) load_ahead(q.items, i);
+                               LW_CHECK(emit_one(q.items[i]));
+                             }
                              return Unit{};
                            }},
                     s->v);
@@ -131,6 +146,44 @@ Status BodyEmitter::emit_lanes(const ir::Loop& l) {
     lanes_.reset();
     return status;
   });
+}
+
+/// Copies of an unrolled vector loop that begin at `first`: what they all load comes in front of the first, so that the
+/// loads are under way at once. Only of memory that nobody writes in this launch.
+void BodyEmitter::load_ahead(const std::vector<Stmt>& items, std::size_t first) {
+  std::size_t last = first;
+  while (last < items.size() && is_copy(items[last])) ++last;
+  if (last - first < 2 || lanes_) return;
+  const ir::Facts outer = facts_;
+  std::int64_t words = 0;
+  for (std::size_t i = first; i < last; ++i) {
+    facts_ = outer;
+    std::string guard;
+    Stmt s = items[i];
+    while (const auto* condition = ir::as<ir::If>(s)) {
+      begin({condition->condition});
+      guard += (guard.empty() ? "" : " && ") + text(condition->condition);
+      facts_.assume(condition->condition);
+      s = condition->then;
+    }
+    const auto& l = std::get<ir::Loop>(s->v);
+    facts_.bind_loop(l.var, l.extent);
+    narrow_[l.var] = true;
+    lanes_ = Lanes{l.var, *ir::as_int(l.extent), 0, {}, {}};
+    const auto* store = ir::as<ir::Store>(l.body);
+    const auto* update = ir::as<ir::Update>(l.body);
+    const std::vector<Expr> parts = store != nullptr ? std::vector<Expr>{store->value} : update->values;
+    begin(parts);
+    load_wide(parts, guard, true);
+    for (auto& [e, load] : lanes_->loads) {
+      ahead_[e] = load;
+      words += static_cast<std::int64_t>(load.words.size()) * std::max(1, size_bytes(e->dtype) / 4);
+    }
+    ahead_kept_.insert(ahead_kept_.end(), kept_.begin(), kept_.end());
+    lanes_.reset();
+  }
+  launch_.words_ahead = std::max(launch_.words_ahead, words);
+  facts_ = outer;
 }
 
 /// Statement by statement for all lanes, as long as none of them depends on a condition.

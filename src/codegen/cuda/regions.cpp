@@ -75,7 +75,7 @@ class RegionPlanner {
       return split(l->body, [wrap, l](Stmt body) { return wrap(ir::let(l->var, l->value, std::move(body))); });
     const auto* loop = ir::as<ir::Loop>(s);
     if (loop->kind == LoopKind::last_block) return add_last(*loop, wrap);
-    flush();
+    if (!is_apart(s)) flush();
     Region region;
     region.body = wrap(collect_grid(s, region));
     plan_.regions.push_back(std::move(region));
@@ -116,6 +116,18 @@ class RegionPlanner {
     if (const auto* l = ir::as<ir::Let>(s); l != nullptr && !has_load(l->value))
       return ir::let(l->var, l->value, collect_grid(l->body, region));
     return s;
+  }
+
+  /// True when what is pending may as well happen behind the grid.
+  bool is_apart(const Stmt& grid) const {
+    const ir::Accesses after = ir::buffers_of(grid);
+    const auto meet = [](const std::vector<ir::Buffer>& a, const std::vector<ir::Buffer>& b) {
+      return std::any_of(a.begin(), a.end(), [&](const ir::Buffer& x) { return std::find(b.begin(), b.end(), x) != b.end(); });
+    };
+    return std::all_of(pending_.begin(), pending_.end(), [&](const Stmt& s) {
+      const ir::Accesses before = ir::buffers_of(s);
+      return !meet(before.written, after.written) && !meet(before.written, after.read) && !meet(before.read, after.written);
+    });
   }
 
   /// What follows a grid is done by its last block; without one it is a launch of one block.

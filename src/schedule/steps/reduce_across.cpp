@@ -17,6 +17,7 @@ namespace {
 
 constexpr ErrorCode kCode = ErrorCode::illegal_reduce_across;
 constexpr std::int64_t kMaxWays = 16384;
+constexpr std::int64_t kMaxGlobalWays = std::int64_t{1} << 24;
 
 /// The loop's body taken apart.
 struct Reduction {
@@ -80,9 +81,9 @@ Result<Reduction> find_reduction(const ir::Kernel& k, const Site& site) {
   return r;
 }
 
-/// Shape and index of the partial results: the ways outermost for workers, innermost for lanes.
-std::vector<Expr> with_way(const Expr& way, std::vector<Expr> rest, bool interleaved) {
-  rest.insert(interleaved ? rest.end() : rest.begin(), way);
+/// Shape and index of the partial results: the ways innermost for lanes, else outermost.
+std::vector<Expr> with_way(const Expr& way, std::vector<Expr> rest, bool innermost) {
+  rest.insert(innermost ? rest.end() : rest.begin(), way);
   return rest;
 }
 
@@ -93,7 +94,7 @@ std::vector<Expr> kept_of(const Reduction& r, const std::vector<Expr>& index) {
 }
 
 /// Stores the neutral state to every partial result of one way.
-Stmt make_init(const Reduction& r, const std::vector<ir::Buffer>& parts, const Expr& way, bool interleaved,
+Stmt make_init(const Reduction& r, const std::vector<ir::Buffer>& parts, const Expr& way, bool innermost,
                const std::string& base, Names& names) {
   std::vector<DType> dtypes;
   for (const ir::Buffer& b : parts) dtypes.push_back(b->dtype);
@@ -106,14 +107,14 @@ Stmt make_init(const Reduction& r, const std::vector<ir::Buffer>& parts, const E
   }
   std::vector<Stmt> stores;
   for (std::size_t i = 0; i < parts.size(); ++i)
-    stores.push_back(ir::store(parts[i], with_way(way, index, interleaved), neutral[i]));
+    stores.push_back(ir::store(parts[i], with_way(way, index, innermost), neutral[i]));
   Stmt s = ir::seq(std::move(stores));
   for (std::size_t i = loops.size(); i-- > 0;) s = ir::loop(loops[i], r.region[r.kept[i]].extent, s);
   return s;
 }
 
 /// acc combine part[way], through the loops and conditions that decide which elements there are.
-Stmt make_combine(const Reduction& r, const std::vector<ir::Buffer>& parts, const Expr& way, bool interleaved,
+Stmt make_combine(const Reduction& r, const std::vector<ir::Buffer>& parts, const Expr& way, bool innermost,
                   const Var& reduced, const ir::Facts& facts, Names& names) {
   std::map<Var, Expr> renamed;
   std::set<Var> dropped{reduced};
@@ -135,7 +136,7 @@ Stmt make_combine(const Reduction& r, const std::vector<ir::Buffer>& parts, cons
   for (const Expr& e : r.update->index) index.push_back(ir::substitute(e, renamed));
   std::vector<Expr> part_index = kept_of(r, relative);
   for (Expr& e : part_index) e = ir::substitute(e, renamed);
-  for (const ir::Buffer& b : parts) values.push_back(ir::load(b, with_way(way, part_index, interleaved)));
+  for (const ir::Buffer& b : parts) values.push_back(ir::load(b, with_way(way, part_index, innermost)));
   return wrap(around, ir::update(r.update->monoid, r.update->buffers, index, values));
 }
 
@@ -143,8 +144,9 @@ Stmt make_combine(const Reduction& r, const std::vector<ir::Buffer>& parts, cons
 
 Result<Applied> apply(const ir::Kernel& k, const ReduceAcross& step) {
   LW_TRY(const Site site, require_serial(k, step.loop));
-  if (step.ways < 2 || step.ways > kMaxWays)
-    return rejected(ErrorCode::bad_argument, std::to_string(step.ways) + " ways", {}, "from 2 to 16384 ways");
+  const std::int64_t most = step.place == Place::global ? kMaxGlobalWays : kMaxWays;
+  if (step.ways < 2 || step.ways > most)
+    return rejected(ErrorCode::bad_argument, std::to_string(step.ways) + " ways", {}, "from 2 to " + std::to_string(most) + " ways");
   LW_CHECK(require_room(k, site, step.place, kCode));
   LW_TRY(const Reduction r, find_reduction(k, site));
   const ir::Loop& old = site.loop();
@@ -154,7 +156,8 @@ Result<Applied> apply(const ir::Kernel& k, const ReduceAcross& step) {
   std::vector<ir::Buffer> parts;
   std::map<ir::Buffer, ir::Buffer> local;
   const Expr ways = ir::int_imm(step.ways);
-  const std::vector<Expr> shape = with_way(ways, kept_of(r, extents_of(r.region)), step.interleaved);
+  const bool innermost = step.interleaved && step.place == Place::registers;
+  const std::vector<Expr> shape = with_way(ways, kept_of(r, extents_of(r.region)), innermost);
   for (const ir::Buffer& b : r.update->buffers) {
     LW_TRY(local[b], make_local(b, names.take(b->name + "_part"), shape, step.place, kCode));
     parts.push_back(local[b]);
@@ -168,7 +171,7 @@ Result<Applied> apply(const ir::Kernel& k, const ReduceAcross& step) {
   ir::Facts inside = facts;
   enter(inside, site.stmt());
   const IndexMap to_part = [&](const std::vector<Expr>& index, const ir::Facts& at) {
-    return with_way(ir::var(w), kept_of(r, relative_to(r.region)(index, at)), step.interleaved);
+    return with_way(ir::var(w), kept_of(r, relative_to(r.region)(index, at)), innermost);
   };
   Stmt body = ir::substitute(redirect(old.body, inside, local, to_part), {{old.var, position}});
   if (facts.divisor(old.extent) % step.ways != 0) body = ir::if_then(ir::lt(position, old.extent), body);
@@ -176,7 +179,7 @@ Result<Applied> apply(const ir::Kernel& k, const ReduceAcross& step) {
   std::vector<Stmt> items;
   if (step.interleaved) {
     const Var z = names.var(step.loop + "_z");
-    items.push_back(ir::loop(z, ways, make_init(r, parts, ir::var(z), true, step.loop, names)));
+    items.push_back(ir::loop(z, ways, make_init(r, parts, ir::var(z), innermost, step.loop, names)));
     items.push_back(ir::loop(inner, block, ir::loop(w, ways, body)));
   } else {
     items.push_back(ir::loop(
@@ -184,7 +187,7 @@ Result<Applied> apply(const ir::Kernel& k, const ReduceAcross& step) {
         ir::seq({make_init(r, parts, ir::var(w), false, step.loop, names), ir::loop(inner, block, body)})));
   }
   items.push_back(
-      ir::loop(c, ways, make_combine(r, parts, ir::var(c), step.interleaved, old.var, inside, names)));
+      ir::loop(c, ways, make_combine(r, parts, ir::var(c), innermost, old.var, inside, names)));
   return Applied{edit(k, {{site.stmt().get(), alloc_all(parts, ir::seq(std::move(items)))}}),
                  {w.hint, inner.hint, c.hint}};
 }
