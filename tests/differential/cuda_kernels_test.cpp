@@ -1,0 +1,210 @@
+// GPU families over sampled picks, without a GPU: the scheduled kernel means what the naive one means, its threads do not
+// race, NVRTC compiles the text without spills, and the text itself, run thread by thread, gives the same results.
+// Flags: --seed=N --candidates=N (for each family).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+
+#include "src/codegen/cuda/nvrtc.h"
+#include "src/driver/build.h"
+#include "src/graph/group.h"
+#include "src/ir/text.h"
+#include "tests/differential/cuda_emulation.h"
+#include "tests/support/random_data.h"
+#include "tests/support/random_kernel.h"
+#include "tests/support/random_schedule.h"
+
+namespace loopwright::test {
+namespace {
+
+std::uint64_t flag(const std::string& name, std::uint64_t otherwise) {
+  const std::string prefix = "--" + name + "=";
+  for (const std::string& a : ::testing::internal::GetArgvs())
+    if (a.rfind(prefix, 0) == 0) return std::stoull(a.substr(prefix.size()));
+  return otherwise;
+}
+
+const Target kTarget = *Target::parse("cuda:sm_90a");
+
+struct Candidate {
+  std::string what;  ///< graph, template and picks
+  ir::Kernel naive, lowered;
+  codegen::CudaText text;
+  bool is_default = false;
+};
+
+struct Free {
+  void operator()(void* p) const { std::free(p); }
+};
+
+/// The arguments after a run of the text; each buffer begins at a multiple of 256 bytes.
+Status run_text(const EmulatedProgram& program, const Candidate& c, const Bindings& bindings, Arguments& arguments, bool reversed) {
+  std::vector<std::int64_t> symbols;
+  for (const ir::SymbolParam& s : c.lowered.symbols) symbols.push_back(bindings.at(s.symbol.name));
+  std::vector<std::unique_ptr<void, Free>> memory;
+  std::vector<void*> buffers;
+  for (const ArtifactArg& arg : c.text.args) {
+    std::size_t bytes = 0;
+    if (arg.role == ArgRole::workspace) {
+      std::int64_t count = 1;
+      for (const SizeExpr& n : arg.shape) count *= std::max<std::int64_t>(n.evaluate(symbols.data()), 1);
+      bytes = static_cast<std::size_t>(count * size_bytes(arg.dtype));
+    } else {
+      bytes = arguments.at(arg.name).data.size();
+    }
+    void* p = std::aligned_alloc(256, (bytes + 511) / 256 * 256);
+    std::fill_n(static_cast<std::uint8_t*>(p), bytes, arg.zeroed ? 0 : 0xa5);
+    if (arg.role != ArgRole::workspace) std::copy_n(arguments.at(arg.name).data.data(), bytes, static_cast<std::uint8_t*>(p));
+    memory.emplace_back(p);
+    buffers.push_back(p);
+  }
+  LW_CHECK(program.run(c.text, buffers, symbols, reversed));
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (c.text.args[i].role == ArgRole::workspace) {
+      if (!c.text.args[i].zeroed) continue;
+      const auto* count = static_cast<const std::int32_t*>(buffers[i]);
+      if (*count != 0) return Error{ErrorCode::wrong_result, "running the text", "a counter is left at " + std::to_string(*count), "", ""};
+      continue;
+    }
+    std::vector<std::uint8_t>& data = arguments.at(c.text.args[i].name).data;
+    std::copy_n(static_cast<const std::uint8_t*>(buffers[i]), data.size(), data.data());
+  }
+  return Unit{};
+}
+
+/// A candidate of a graph with one group; empty with `rejected` counted when the template refuses the picks.
+std::optional<Candidate> make_candidate(const std::string& graph_text, std::uint64_t seed, int number) {
+  const auto graph = Graph::parse(graph_text, "test.lw");
+  EXPECT_TRUE(graph.ok()) << graph.error().message();
+  if (!graph.ok()) return std::nullopt;
+  const auto groups = graph::group_ops(*graph);
+  EXPECT_EQ(groups.size(), 1u) << graph_text;
+  const auto job = driver::make_job(graph::make_workload(groups[0].graph));
+  EXPECT_TRUE(job.ok());
+  const Template& t = *driver::templates_for(*job, kTarget).front();
+  Space space = seed == 0 ? Space() : Space(seed, {});
+  const auto scheduled = driver::run_template(*job, t, space, kTarget);
+  const std::string what = graph_text + "template " + t.name + " " + print_picks(space.picks());
+  if (!scheduled.ok()) {
+    EXPECT_NE(seed, 0u) << "the default is rejected: " << what << "\n" << scheduled.error().message();
+    return std::nullopt;
+  }
+  const auto lowered = driver::lower_kernel(scheduled->kernel, kTarget);
+  if (!lowered.ok()) {
+    EXPECT_EQ(lowered.error().code, ErrorCode::resource_exceeded) << what << "\n" << lowered.error().message();
+    return std::nullopt;
+  }
+  Candidate out{what, job->naive, *lowered, {}, seed == 0};
+  const auto text = codegen::emit_cuda(*lowered, kTarget, "k" + std::to_string(number));
+  if (!text.ok()) {
+    EXPECT_EQ(text.error().code, ErrorCode::resource_exceeded) << what << "\n" << text.error().message() << ir::print(*lowered);
+    return std::nullopt;
+  }
+  out.text = *text;
+  return out;
+}
+
+void check_meaning(const Candidate& c, const EmulatedProgram& program, std::uint64_t seed) {
+  const Bindings bindings = loopwright::testing::random_bindings(c.lowered, seed);
+  const Arguments arguments = random_arguments(c.naive, bindings, seed);
+  Arguments expected = arguments, interpreted = arguments;
+  const Status reference = ir::interpret(c.naive, bindings, expected);
+  ASSERT_TRUE(reference.ok()) << reference.error().message();
+  const Status ran = ir::interpret(c.lowered, bindings, interpreted);
+  ASSERT_TRUE(ran.ok()) << c.what << "\n" << ran.error().message();
+  if (const auto difference = find_difference(c.naive, expected, interpreted, true))
+    FAIL() << "the lowered kernel: " << *difference << "\n" << c.what << "\n" << ir::print(c.lowered);
+  for (const bool reversed : {false, true}) {
+    Arguments found = arguments;
+    const Status emulated = run_text(program, c, bindings, found, reversed);
+    ASSERT_TRUE(emulated.ok()) << c.what << "\n" << emulated.error().message() << c.text.functions;
+    if (const auto difference = find_difference(c.naive, expected, found, true))
+      FAIL() << "the text: " << *difference << "\n" << c.what << "\n" << c.text.functions;
+  }
+}
+
+void check_compiled(const std::vector<Candidate>& batch) {
+  const auto nvrtc = codegen::Nvrtc::shared();
+  if (!nvrtc.ok()) return;
+  std::string functions;
+  for (const Candidate& c : batch) functions += c.text.functions;
+  const auto program = (*nvrtc)->compile({"batch.cu", codegen::cuda_program(functions), kTarget.arch, {}});
+  ASSERT_TRUE(program.ok()) << program.error().message();
+  EXPECT_TRUE(program->report.diagnostics.empty()) << program->log;
+  for (const Candidate& c : batch)
+    for (const CudaLaunch& l : c.text.launches) {
+      const codegen::KernelFigures* figures = program->find(l.entry);
+      ASSERT_NE(figures, nullptr) << l.entry;
+      if (!c.is_default) continue;
+      EXPECT_EQ(figures->spill_store_bytes + figures->stack_bytes, 0) << c.what << "\n" << c.text.functions;
+    }
+}
+
+/// Candidates of all graphs in turn: the default of each, then random picks.
+void check_family(const std::vector<std::string>& graphs) {
+  const std::uint64_t candidates = flag("candidates", 40), seed = flag("seed", 1);
+  constexpr std::size_t kBatch = 20;
+  std::vector<Candidate> batch;
+  std::uint64_t made = 0;
+  for (std::uint64_t i = 0; i < candidates * 2 && made < candidates; ++i) {
+    const std::string& graph = graphs[i % graphs.size()];
+    if (auto c = make_candidate(graph, i < graphs.size() ? 0 : seed + i, static_cast<int>(i))) {
+      batch.push_back(std::move(*c));
+      ++made;
+    }
+    if (batch.size() < kBatch && i + 1 < candidates * 2 && made < candidates) continue;
+    if (batch.empty()) continue;
+    std::vector<const codegen::CudaText*> texts;
+    for (const Candidate& c : batch) texts.push_back(&c.text);
+    const auto program = EmulatedProgram::compile(texts);
+    ASSERT_TRUE(program.ok()) << program.error().message();
+    for (const Candidate& c : batch) check_meaning(c, *program, seed + i);
+    check_compiled(batch);
+    if (::testing::Test::HasFailure()) return;
+    batch.clear();
+  }
+  EXPECT_GE(made * 2, candidates) << "most picks are rejected";
+}
+
+std::string row_graph(const std::string& rows, const std::string& columns, const std::string& body) {
+  return "graph g\nsymbol n in 1..9\ninput x: bf16[" + rows + ", " + columns + "]\nh = cast(x, f32)\n" + body;
+}
+
+TEST(CudaElementwise, agrees) {
+  std::vector<std::string> graphs;
+  for (const char* shape : {"[1]", "[7, 64]", "[33, 24]", "[3, 5, 17]", "[n, 40]", "[n]"})
+    graphs.push_back("graph g\nsymbol n in 1..900\ninput x: bf16" + std::string(shape) + "\ny = cast(gelu_tanh(cast(x, f32)), bf16)\noutput y\n");
+  graphs.push_back("graph g\ninput x: bf16[13, 96]\ninput w: f32[96]\noutput y = cast(mul(cast(x, f32), w), bf16)\n");
+  graphs.push_back("graph g\ninput x: f32[13, 96]\ninput w: f16[13, 1]\noutput y = cast(div(x, cast(w, f32)), f16)\n");
+  graphs.push_back("graph g\ninput x: i64[11, 13]\noutput y = cast(gt(x, 1), i32)\n");
+  check_family(graphs);
+}
+
+TEST(CudaRow, agrees) {
+  std::vector<std::string> graphs;
+  for (const char* columns : {"1", "16", "31", "33", "64", "130", "255", "264", "520"}) {
+    graphs.push_back(row_graph("n", columns, "output y = cast(softmax(h, axis=-1), bf16)\n"));
+    graphs.push_back(row_graph("5", columns, "output y = cast(rms_norm(h, eps=1e-5), bf16)\n"));
+  }
+  graphs.push_back(row_graph("3", "264", "output y = cast(layer_norm(h, eps=1e-5), bf16)\n"));
+  graphs.push_back(row_graph("n", "264", "output y = sum(h, axes=[-1])\n"));
+  graphs.push_back(row_graph("n", "264", "output y = argmax(x, axes=[-1])\n"));
+  graphs.push_back("graph g\nsymbol n in 1..9\nsymbol c in 1..70\ninput x: f32[n, c]\noutput y = softmax(x, axis=-1)\n");
+  check_family(graphs);
+}
+
+TEST(CudaGeneral, agrees) {
+  check_family({"graph g\ninput a: f32[17, 30]\ninput b: f32[30, 9]\noutput y = matmul(a, b)\n",
+                "graph g\ninput x: f32[7, 40]\noutput y = cumulative_sum(x, axis=1)\n",
+                "graph g\ninput t: f32[50, 24]\ninput i: i64[13]\noutput y = index_select(t, i, axis=0)\n",
+                "graph g\ninput a: f32[10, 24]\ninput b: f32[10, 16]\noutput y = concat(a, b, axis=1)\n",
+                "graph g\ninput x: bf16[33, 70]\noutput y = sum(cast(x, f32), axes=[0])\n",
+                "graph g\ninput x: f32[40, 41]\noutput y = sum(x)\n",
+                "graph g\ninput x: f32[40, 41]\noutput y = permute(x, axes=[1, 0])\n"});
+}
+
+}  // namespace
+}  // namespace loopwright::test
