@@ -53,6 +53,7 @@ struct Samples {
   std::string detail;
   std::vector<double> ns;
   std::int64_t clock_before_khz = 0, clock_after_khz = 0;
+  bool throttled = false;  ///< the device said so
 };
 
 /// The workload that candidates compute from now on.

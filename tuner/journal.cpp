@@ -123,7 +123,8 @@ Status Journal::write_trial(const Entry& e, db::UnixNs now) {
   trial.clock_before_khz = e.samples.clock_before_khz;
   trial.clock_after_khz = e.samples.clock_after_khz;
   // A clock that fell by a tenth while one candidate ran is heat or somebody's limit.
-  trial.throttled = trial.clock_before_khz > 0 && trial.clock_after_khz < trial.clock_before_khz * 9 / 10;
+  trial.throttled = e.samples.throttled ||
+                    (trial.clock_before_khz > 0 && trial.clock_after_khz < trial.clock_before_khz * 9 / 10);
   trial.created_ns = now;
   LW_CHECK(recorder_.add_trial(trial));
   return Unit{};

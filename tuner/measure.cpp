@@ -23,11 +23,27 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + 
 }  // namespace
 
 std::string MeasureSettings::text() const {
+  if (on_gpu())
+    return fmt::format(
+        "{{\"buffers\":\"{}\",\"clock\":\"events around graph replays\",\"finals\":\"interleaved\",\"max_sets\":{},"
+        "\"replay_min_ns\":{},\"rotate_bytes\":{},\"statistic\":\"median\",\"version\":1}}",
+        reuse_buffers ? "reused" : "rotated", max_sets, static_cast<std::int64_t>(min_sample_ns),
+        rotate_bytes == 0 ? std::string("\"3*l2\"") : std::to_string(rotate_bytes));
   return fmt::format(
       "{{\"batch_min_ns\":{},\"clock\":\"steady\",\"finals\":\"interleaved\",\"max_batch\":{},\"max_sets\":{},"
       "\"rotate_bytes\":{},\"statistic\":\"median\",\"version\":1}}",
       static_cast<std::int64_t>(min_sample_ns), max_batch, max_sets,
       rotate_bytes == 0 ? std::string("\"2*l3\"") : std::to_string(rotate_bytes));
+}
+
+MeasureSettings gpu_settings(const std::string& device, bool reuse_buffers) {
+  MeasureSettings settings;
+  settings.device = device;
+  settings.reuse_buffers = reuse_buffers;
+  settings.min_sample_ns = 200e3;
+  settings.max_sets = 256;
+  settings.max_case_bytes = 8ll << 30;
+  return settings;
 }
 
 std::int64_t read_clock_khz() {
@@ -49,6 +65,12 @@ Result<std::unique_ptr<WorkerDevice>> WorkerDevice::start(const std::string& wor
   std::unique_ptr<WorkerDevice> device(new WorkerDevice(std::move(settings), target));
   LW_TRY(const std::string program, find_worker(worker_path));
   LW_TRY(device->worker_, Worker::start(program, kArenaBytes));
+  if (device->settings_.on_gpu()) {
+    device->gpu_.emplace();
+    // An older worker that was killed may still be going: its device is given back by then.
+    if (const auto ready = device->ensure_worker(); !ready.ok()) return ready.error();
+    if (device->settings_.rotate_bytes == 0) device->settings_.rotate_bytes = 3 * target.l2_bytes;
+  }
   if (device->settings_.rotate_bytes == 0) {
     // A machine that does not say how large its last cache is gets a guess that is large for most.
     const std::int64_t last = std::max(target.l3_bytes, target.l2_bytes);
@@ -82,6 +104,13 @@ WorkerDevice::Step WorkerDevice::command(const std::string& text, std::int64_t t
   if (answer.is_discarded()) return {Outcome::crash, ErrorCode::crash, "the worker's answer is no JSON", {}};
   if (answer.value("ok", false)) return {Outcome::ok, ErrorCode::ok, {}, reply.text};
   const ErrorCode code = parse_error_code(answer.value("code", "bug")).value_or(ErrorCode::bug);
+  if (answer.value("lost", false)) {
+    // Nothing more can be done on the device by that process; the next command starts another.
+    worker_->stop();
+    const bool reached_out = code == ErrorCode::out_of_bounds;
+    return {reached_out ? Outcome::out_of_bounds : Outcome::crash, reached_out ? code : ErrorCode::crash,
+            answer.value("error", ""), {}};
+  }
   return {code == ErrorCode::out_of_memory ? Outcome::resource : Outcome::launch_error, code, answer.value("error", ""), {}};
 }
 
@@ -94,6 +123,12 @@ Status WorkerDevice::ensure_worker() {
   known_generation_ = worker_->generation();
   loaded_.clear();
   suspect_.clear();
+  if (gpu_) {
+    const Step opened = open_gpu();
+    if (opened.outcome == Outcome::ok) return Unit{};
+    known_generation_ = -1;
+    return Error{.code = opened.code, .asked = "measure on " + settings_.device, .found = opened.detail};
+  }
   json zones = json::array();
   for (const Case& c : cases_) {
     if (!c.prepared) continue;
@@ -128,14 +163,16 @@ WorkerDevice::Step WorkerDevice::load(const std::string& key, const Artifact& ar
   }
   std::memcpy(worker_->arena().at(kImageAt), artifact.image.data(), artifact.image.size());
   const int id = next_kernel_++;
+  const char* on = gpu_ && artifact.target.starts_with("cpu:") ? "cpu" : "";
   Step step = command(json{{"command", "load"},
+                           {"on", on},
                            {"kernel", id},
                            {"header", artifact.header_text()},
                            {"image", kImageAt},
                            {"image_bytes", artifact.image.size()}}
                           .dump(),
                       10000);
-  if (step.outcome == Outcome::ok) loaded_[key] = {id, ++uses_};
+  if (step.outcome == Outcome::ok) loaded_[key] = {id, ++uses_, on};
   return step;
 }
 
@@ -143,7 +180,7 @@ void WorkerDevice::release(const std::string& candidate_digest) {
   const auto known = loaded_.find(candidate_digest);
   if (known == loaded_.end()) return;
   if (worker_->is_alive() && known_generation_ == worker_->generation()) {
-    command(json{{"command", "unload"}, {"kernel", known->second.id}}.dump(), 10000);
+    command(json{{"command", "unload"}, {"on", known->second.on}, {"kernel", known->second.id}}.dump(), 10000);
   }
   loaded_.erase(known);
 }
@@ -185,7 +222,8 @@ WorkerDevice::Step WorkerDevice::place_workspace(const Artifact& artifact, const
     next = place.zone_after;
     if (next > arena.bytes()) return {Outcome::resource, ErrorCode::too_large, "workspace larger than the arena", {}};
     paint_canaries(arena, place);
-    fill_poison(arg.dtype, arena.at(place.data), bytes, second);
+    if (arg.zeroed) std::memset(arena.at(place.data), 0, place.bytes);
+    else fill_poison(arg.dtype, arena.at(place.data), bytes, second);
     workspace_.push_back(place);
   }
   return {};
@@ -205,13 +243,14 @@ WorkerDevice::Step WorkerDevice::prepare_timing(const Bindings& probe) {
   timed_.probe = probe;
   timed_.buffers = make_case_buffers(*setup_.reference, *setup_.naive, probe, Draw::normal, setup_.seed);
   std::uint64_t next = begin + kCanaryBytes;
+  const std::uint64_t alignment = gpu_ ? 256 : 64;  // what allocators of the device give
   for (const CaseBuffer& b : timed_.buffers) {
     timed_.offsets.push_back(next);
-    next = round_up(next + static_cast<std::uint64_t>(b.span * size_bytes(b.dtype)) + kCanaryBytes, 64);
+    next = round_up(next + static_cast<std::uint64_t>(b.span * size_bytes(b.dtype)) + kCanaryBytes, alignment);
   }
-  timed_.stride = round_up(next - begin, 64);
+  timed_.stride = round_up(next - begin, alignment);
   const auto wanted = settings_.rotate_bytes / static_cast<std::int64_t>(timed_.stride) + 1;
-  timed_.sets = std::clamp<std::int64_t>(wanted, 1, settings_.max_sets);
+  timed_.sets = settings_.reuse_buffers ? 1 : std::clamp<std::int64_t>(wanted, 1, settings_.max_sets);
   timed_.end = begin + timed_.stride * static_cast<std::uint64_t>(timed_.sets);
   if (timed_.end > arena.bytes() / 4 * 3) return {Outcome::resource, ErrorCode::too_large, "buffers larger than the arena", {}};
   std::memset(arena.at(begin), kCanary, timed_.stride);
@@ -219,7 +258,7 @@ WorkerDevice::Step WorkerDevice::prepare_timing(const Bindings& probe) {
     const CaseBuffer& b = timed_.buffers[i];
     if (!b.content->pristine.empty()) std::memcpy(arena.at(timed_.offsets[i]), b.content->pristine.data(), b.content->pristine.size());
   }
-  for (std::int64_t s = 1; s < timed_.sets; ++s) {
+  for (std::int64_t s = 1; s < timed_.sets && !gpu_; ++s) {
     std::memcpy(arena.at(begin + timed_.stride * static_cast<std::uint64_t>(s)), arena.at(begin), timed_.stride);
   }
   timed_.valid = true;
@@ -227,8 +266,16 @@ WorkerDevice::Step WorkerDevice::prepare_timing(const Bindings& probe) {
 }
 
 /// The timed runs used other buffers than the verified ones: their inputs and the bytes around them must be unchanged.
-WorkerDevice::Step WorkerDevice::check_timing(const Candidate& candidate) const {
+WorkerDevice::Step WorkerDevice::check_timing(const Candidate& candidate) {
   const Arena& arena = worker_->arena();
+  if (gpu_) {
+    // Copies back cost more than the launches: once for each candidate and probe.
+    if (!gpu_->timed.insert(candidate.digest).second) return {};
+    const std::uint64_t begin = round_up(arena.bytes() / 2, kPageBytes);
+    const json ranges = json::array({json::array({begin, timed_.stride})});
+    const Step copied = command(json{{"command", "download"}, {"ranges", ranges}}.dump(), 60000);
+    if (copied.outcome != Outcome::ok) return copied;
+  }
   for (std::size_t i = 0; i < timed_.buffers.size(); ++i) {
     const CaseBuffer& b = timed_.buffers[i];
     const std::uint64_t at = timed_.offsets[i];
@@ -253,11 +300,14 @@ Samples WorkerDevice::time(const Candidate& candidate, const Bindings& probe, in
   if (Step step = load(candidate.digest, *candidate.artifact); step.outcome != Outcome::ok) return fail(step);
   const bool fresh = !(timed_.valid && timed_.probe == probe);
   if (Step step = prepare_timing(probe); step.outcome != Outcome::ok) return fail(step);
-  if (fresh) {
-    const std::uint64_t begin = round_up(worker_->arena().bytes() / 2, kPageBytes);
+  const std::uint64_t begin = round_up(worker_->arena().bytes() / 2, kPageBytes);
+  if (gpu_ && (fresh || !gpu_->mirrored.contains(begin))) {
+    if (Step step = mirror_timed(begin); step.outcome != Outcome::ok) return fail(step);
+  } else if (fresh) {
     command(json{{"command", "populate"}, {"offset", begin}, {"bytes", timed_.end - begin}}.dump(), 60000);
   }
   if (Step step = place_workspace(*candidate.artifact, probe, false); step.outcome != Outcome::ok) return fail(step);
+  if (Step step = mirror_workspace(*candidate.artifact); step.outcome != Outcome::ok) return fail(step);
   std::vector<std::uint64_t> offsets, strides;
   std::size_t tensor = 0, space = 0;
   for (const ArtifactArg& arg : candidate.artifact->args) {
@@ -270,7 +320,7 @@ Samples WorkerDevice::time(const Candidate& candidate, const Bindings& probe, in
   const std::int64_t timeout_ms =
       2 * limit_ms() + static_cast<std::int64_t>((count + 10) * std::max(settings_.min_sample_ns * 4, slow_ns * 4) * 1e-6);
   Samples samples;
-  samples.clock_before_khz = read_clock_khz();
+  const Nvml::Reading before = gpu_ ? gpu_->nvml.read() : Nvml::Reading{read_clock_khz(), false};
   const Step step = command(json{{"command", "time"},
                                  {"kernel", loaded_.at(candidate.digest).id},
                                  {"buffers", offsets},
@@ -286,7 +336,10 @@ Samples WorkerDevice::time(const Candidate& candidate, const Bindings& probe, in
                                 .dump(),
                             timeout_ms);
   if (step.outcome != Outcome::ok) return fail(step);
-  samples.clock_after_khz = read_clock_khz();
+  const Nvml::Reading after = gpu_ ? gpu_->nvml.read() : Nvml::Reading{read_clock_khz(), false};
+  samples.clock_before_khz = before.clock_khz;
+  samples.clock_after_khz = after.clock_khz;
+  samples.throttled = after.throttled;
   const json answer = json::parse(step.reply);
   samples.ns = answer.at("ns").get<std::vector<double>>();
   timed_.next = answer.at("next").get<std::int64_t>();

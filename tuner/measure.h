@@ -4,17 +4,23 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "loopwright/target.h"
 #include "tuner/case.h"
 #include "tuner/device.h"
+#include "tuner/gpu_lock.h"
+#include "tuner/nvml.h"
 #include "tuner/worker.h"
 
 namespace loopwright::tuner {
 
 struct MeasureSettings {
+  std::string device = "cpu";            ///< `cpu`, `cuda` or `cuda:N`
+  bool reuse_buffers = false;            ///< one set of buffers for all launches: what fits in the caches stays there
   double min_sample_ns = 50e3;           ///< launches are batched until a sample takes as long
   std::int64_t max_batch = 4096;
   std::int64_t rotate_bytes = 0;         ///< sets of buffers together exceed this; 0: twice the last cache
@@ -24,8 +30,11 @@ struct MeasureSettings {
   double min_limit_s = 1;                ///< and this long in any case
   double first_limit_s = 20;             ///< before the default schedule's time is known
   double reference_limit_s = 60;
+  bool on_gpu() const { return device != "cpu"; }
   std::string text() const;              ///< canonical
 };
+/// Of a GPU: replays of a graph have to be longer than what it costs to start one, and graphs stay short.
+MeasureSettings gpu_settings(const std::string& device, bool reuse_buffers);
 
 /// A fault that the worker is told to commit after a run, by candidate; used by the test device alone.
 struct FaultOrder {
@@ -58,6 +67,15 @@ class WorkerDevice : public Device {
   struct Loaded {
     int id = 0;
     std::uint64_t used = 0;
+    const char* on = "";  ///< `cpu` for the CPU of a worker that measures on a GPU
+  };
+  /// What the parent knows of a GPU. Everything is judged on the arena: the worker copies to the device and back.
+  struct Gpu {
+    std::string uuid;
+    GpuLock lock;
+    Nvml nvml;
+    std::set<std::uint64_t> mirrored;  ///< offsets of blocks that the device holds as they are in the arena
+    std::set<std::string> timed;       ///< candidates whose timed buffers were checked
   };
   struct TimedBuffers {
     Bindings probe;
@@ -75,19 +93,24 @@ class WorkerDevice : public Device {
   Step command(const std::string& json, std::int64_t timeout_ms);
   Status ensure_worker();
   Step load(const std::string& key, const Artifact& artifact);
+  Step open_gpu();
+  Step mirror(std::uint64_t offset, std::uint64_t bytes);
+  Step mirror_case(const Case& c);
+  Step mirror_workspace(const Artifact& artifact);
+  Step mirror_timed(std::uint64_t begin);
   void plan_cases();
   void remember(const Case& c);
   Status prepare(Case& c);
   Status run_reference(Case& c);
   Step run_once(const Candidate& candidate, Case& c, bool second);
   Step run_retried(const Candidate& candidate, Case& c, bool second);
-  Step check_surroundings(const Case& c) const;
+  Step check_surroundings(const Artifact& artifact, const Case& c) const;
   bool check_outputs(const Case& c, CaseResult& result) const;
   bool can_use(const Candidate& candidate, const Case& c) const;
   CaseResult verify_case(const Candidate& candidate, Case& c, Verdict& verdict);
   Step place_workspace(const Artifact& artifact, const Bindings& probe, bool second);
   Step prepare_timing(const Bindings& probe);
-  Step check_timing(const Candidate& candidate) const;
+  Step check_timing(const Candidate& candidate);
   std::vector<std::uint64_t> case_offsets(const Artifact& artifact, const Case& c) const;
 
   MeasureSettings settings_;
@@ -112,6 +135,7 @@ class WorkerDevice : public Device {
   std::uint64_t next_place_ = 0;
   TimedBuffers timed_;
   std::vector<GuardedBuffer> workspace_;
+  std::optional<Gpu> gpu_;
   std::vector<std::uint8_t> first_output_;
   std::map<std::string, FaultOrder> faults_;
 };

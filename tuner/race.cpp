@@ -11,6 +11,7 @@ namespace {
 void append(Samples& to, const Samples& more) {
   if (to.ns.empty()) to.clock_before_khz = more.clock_before_khz;
   to.clock_after_khz = more.clock_after_khz;
+  to.throttled = to.throttled || more.throttled;
   to.ns.insert(to.ns.end(), more.ns.begin(), more.ns.end());
   to.outcome = more.outcome;
   to.code = more.code;

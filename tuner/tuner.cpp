@@ -94,8 +94,8 @@ class Session {
 
   Result<JournalKeys> add_keys(const std::string& existing_run) {
     JournalKeys keys;
-    const db::DeviceRow device = bench_.fingerprint(state_.options.target);
-    const db::ToolchainRow toolchain = bench_.toolchain();
+    LW_TRY(const db::DeviceRow device, bench_.fingerprint(state_.options));
+    const db::ToolchainRow toolchain = bench_.toolchain(state_.options);
     keys.generator = toolchain.generator;
     keys.device_hard = db::compute_hard_digest(device);
     LW_TRY(keys.device, recorder_.add_device(device));

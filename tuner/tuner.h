@@ -30,8 +30,8 @@ struct Subject {
 struct Workbench {
   std::function<Result<std::unique_ptr<Device>>(const TuneOptions&)> make_device;
   std::function<Result<Subject>(const graph::Workload&, const TuneOptions&)> make_subject;
-  std::function<db::DeviceRow(const Target&)> fingerprint;
-  std::function<db::ToolchainRow()> toolchain;
+  std::function<Result<db::DeviceRow>(const TuneOptions&)> fingerprint;
+  std::function<db::ToolchainRow(const TuneOptions&)> toolchain;
 };
 /// The compiler and the device that `TuneOptions::device` names.
 Workbench make_workbench();

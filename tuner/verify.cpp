@@ -116,8 +116,14 @@ Status WorkerDevice::prepare(Case& c) {
       c.usable = false;
       return Unit{};
     }
-    zones.push_back({b.place.zone_before, kZoneBytes});
-    zones.push_back({b.place.zone_after, kZoneBytes});
+    if (gpu_) {
+      // A GPU has no forbidden pages of this size: known bytes lie there instead.
+      b.place.front = b.place.zone_before;
+      b.place.zone_after += kZoneBytes;
+    } else {
+      zones.push_back({b.place.zone_before, kZoneBytes});
+      zones.push_back({b.place.zone_after, kZoneBytes});
+    }
     paint_canaries(arena, b.place);
     std::memcpy(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
   }
@@ -125,7 +131,10 @@ Status WorkerDevice::prepare(Case& c) {
     LW_CHECK(run_reference(c));
     remember(c);
   }
+  c.prepared = true;
+  if (zones.empty()) return Unit{};
   // The reference may have needed a new process, which was told of the cases prepared so far.
+  c.prepared = false;
   const Step step = command(json{{"command", "guard"}, {"on", true}, {"zones", zones}}.dump(), 10000);
   if (step.outcome != Outcome::ok) {
     return Error{.code = step.code, .asked = "guard buffers in the worker", .found = step.detail};
@@ -145,6 +154,9 @@ Status WorkerDevice::run_reference(Case& c) {
   if (Step step = load("reference:" + setup_.workload, reference); step.outcome != Outcome::ok) return fail(step);
   if (Step step = place_workspace(reference, c.probe, false); step.outcome != Outcome::ok) return fail(step);
   std::uint64_t next = workspace_.empty() ? arena.bytes() / 4 * 3 : workspace_.back().zone_after;
+  const Loaded& loaded = loaded_.at("reference:" + setup_.workload);
+  const bool on_gpu = gpu_.has_value() && std::string_view(loaded.on) != "cpu";
+  json results = json::array();
   std::vector<std::uint64_t> offsets;
   std::size_t tensor = 0, space = 0;
   for (const ArtifactArg& arg : reference.args) {
@@ -167,16 +179,25 @@ Status WorkerDevice::run_reference(Case& c) {
     for (std::int64_t i = 0; arg.role == ArgRole::inout && i < b.span; ++i) {
       write_element(arg.dtype, arena.at(next), i, read_element(b.dtype, b.content->pristine.data(), i));
     }
+    if (on_gpu) {
+      if (const Step step = mirror(next, std::max<std::uint64_t>(bytes, 1)); step.outcome != Outcome::ok) return fail(step);
+      results.push_back(json::array({next, bytes}));
+    }
     offsets.push_back(next);
     next += bytes;
   }
+  json order{{"command", "run"},
+             {"on", loaded.on},
+             {"kernel", loaded.id},
+             {"buffers", offsets},
+             {"symbols", symbol_values(reference.symbols, c.probe)}};
+  if (on_gpu) {
+    if (const Step step = mirror_case(c); step.outcome != Outcome::ok) return fail(step);
+    if (const Step step = mirror_workspace(reference); step.outcome != Outcome::ok) return fail(step);
+    order["download"] = results;
+  }
   const auto from = std::chrono::steady_clock::now();
-  const Step step = command(json{{"command", "run"},
-                                 {"kernel", loaded_.at("reference:" + setup_.workload).id},
-                                 {"buffers", offsets},
-                                 {"symbols", symbol_values(reference.symbols, c.probe)}}
-                                .dump(),
-                            static_cast<std::int64_t>(settings_.reference_limit_s * 1e3));
+  const Step step = command(order.dump(), static_cast<std::int64_t>(settings_.reference_limit_s * 1e3));
   if (step.outcome != Outcome::ok) return fail(step);
   c.reference_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
   tensor = 0;
@@ -214,15 +235,29 @@ WorkerDevice::Step WorkerDevice::run_once(const Candidate& candidate, Case& c, b
   const Artifact& artifact = *candidate.artifact;
   if (Step step = load(candidate.digest, artifact); step.outcome != Outcome::ok) return step;
   if (Step step = place_workspace(artifact, c.probe, second); step.outcome != Outcome::ok) return step;
+  if (Step step = mirror_case(c); step.outcome != Outcome::ok) return step;
+  if (Step step = mirror_workspace(artifact); step.outcome != Outcome::ok) return step;
   Arena& arena = worker_->arena();
   for (CaseBuffer& b : c.buffers) {
-    if (b.role == ArgRole::output) fill_poison(b.dtype, arena.at(b.place.data), static_cast<std::int64_t>(b.place.bytes), second);
+    if (b.role == ArgRole::output && !gpu_) fill_poison(b.dtype, arena.at(b.place.data), static_cast<std::int64_t>(b.place.bytes), second);
     if (b.role == ArgRole::inout) std::memcpy(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
   }
   json order{{"command", "run"},
              {"kernel", loaded_.at(candidate.digest).id},
              {"buffers", case_offsets(artifact, c)},
              {"symbols", symbol_values(artifact.symbols, c.probe)}};
+  if (gpu_) {
+    order["fill"] = order["upload"] = order["download"] = json::array();
+    for (const CaseBuffer& b : c.buffers) {
+      // All ones is NaN in every float type; see fill_poison.
+      if (b.role == ArgRole::output && b.place.bytes > 0)
+        order["fill"].push_back(json::array({b.place.data, b.place.bytes, second ? 0xAA : 0xFF}));
+      if (b.role == ArgRole::inout) order["upload"].push_back(json::array({b.place.data, b.place.bytes}));
+      order["download"].push_back(json::array({b.place.front, b.place.zone_after - b.place.front}));
+    }
+    for (const GuardedBuffer& w : workspace_)
+      order["download"].push_back(json::array({w.front, w.zone_after - w.front}));
+  }
   if (const auto fault = faults_.find(candidate.digest); fault != faults_.end()) {
     for (const CaseBuffer& b : c.buffers) {
       if (b.role != ArgRole::input && b.place.bytes > 0) {
@@ -233,7 +268,7 @@ WorkerDevice::Step WorkerDevice::run_once(const Candidate& candidate, Case& c, b
   suspect_ = suspect_.empty() || suspect_ == candidate.digest ? candidate.digest : "several";
   Step step = command(order.dump(), limit_ms());
   if (step.outcome != Outcome::ok) return step;
-  return check_surroundings(c);
+  return check_surroundings(artifact, c);
 }
 
 /// An earlier candidate may have left this process in a bad state: a crash or a hang counts when it happens again in a
@@ -246,7 +281,7 @@ WorkerDevice::Step WorkerDevice::run_retried(const Candidate& candidate, Case& c
   return step;
 }
 
-WorkerDevice::Step WorkerDevice::check_surroundings(const Case& c) const {
+WorkerDevice::Step WorkerDevice::check_surroundings(const Artifact& artifact, const Case& c) const {
   Arena& arena = worker_->arena();
   const auto fail = [](std::string detail) { return Step{Outcome::out_of_bounds, ErrorCode::out_of_bounds, std::move(detail), {}}; };
   Step step;
@@ -260,9 +295,16 @@ WorkerDevice::Step WorkerDevice::check_surroundings(const Case& c) const {
       std::memcpy(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
     }
   }
-  for (const GuardedBuffer& w : workspace_) {
+  std::size_t space = 0;
+  for (const ArtifactArg& arg : artifact.args) {
+    if (arg.role != ArgRole::workspace) continue;
+    const GuardedBuffer& w = workspace_[space++];
     if (const auto broken = find_broken_canary(arena, w)) {
       step = fail(fmt::format("changed byte {} of a workspace of {} bytes", *broken, w.bytes));
+    }
+    const std::uint8_t* begin = arena.at(w.data);
+    if (arg.zeroed && std::any_of(begin, begin + w.bytes, [](std::uint8_t b) { return b != 0; })) {
+      step = {Outcome::wrong_result, ErrorCode::wrong_result, "left workspace other than zero that has to be zero", {}};
     }
   }
   return step;

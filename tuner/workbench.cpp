@@ -1,8 +1,10 @@
-// The real workbench: the compiler of this library, and this machine's CPU behind a worker process.
+// The real workbench: the compiler of this library, and this machine's CPU or a GPU of it behind a worker process.
 #if __has_include(<llvm/Config/llvm-config.h>)
 #include <llvm/Config/llvm-config.h>
 #endif
 
+#include "src/codegen/cuda/nvrtc.h"
+#include "src/runtime/cuda_info.h"
 #include "src/runtime/device.h"
 #include "tuner/fault_device.h"
 #include "tuner/features.h"
@@ -32,25 +34,86 @@ Result<Subject> make_subject(const graph::Workload& workload, const TuneOptions&
   subject.symbols = kept->workload.graph.symbols();
   subject.builder = make_driver_builder(kept->job, options.target);
   LW_TRY(Artifact reference, driver::build_reference(kept->job, options.target));
-  subject.setup = {.workload = workload.digest, .graph = &kept->workload.graph, .naive = &kept->job.naive,
-                   .reference = std::make_shared<Artifact>(std::move(reference)), .seed = options.seed};
+  subject.setup = {.workload = workload.digest,
+                   .graph = &kept->workload.graph,
+                   .naive = &kept->job.naive,
+                   .reference = std::make_shared<Artifact>(std::move(reference)),
+                   .seed = options.seed};
   subject.work = [kept](const Bindings& probe) { return count_float_ops(kept->job.naive, probe); };
   subject.keep = kept;
   return subject;
 }
 
+/// `cpu`, `cuda` or `cuda:N`, then `+reused` (buffers that stay in the caches) and `+faults` or `+faults:hang,crash`.
+struct DeviceChoice {
+  std::string base;
+  bool reused = false, has_faults = false;
+  std::vector<std::string> faults;
+};
+
+Result<DeviceChoice> parse_device(const std::string& text) {
+  DeviceChoice choice;
+  const auto refuse = [&](std::string found) {
+    return Error{.code = ErrorCode::unsupported,
+                 .asked = "tune on device `" + text + "`",
+                 .found = std::move(found),
+                 .works = "cpu, cuda or cuda:N; +reused for buffers that stay in the caches"};
+  };
+  std::size_t at = std::min(text.find('+'), text.size());
+  choice.base = text.substr(0, at);
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find('+', at + 1), text.size());
+    const std::string word = text.substr(at + 1, end - at - 1);
+    at = end;
+    if (word == "reused") {
+      choice.reused = true;
+    } else if (word == "faults" || word.starts_with("faults:")) {
+      choice.has_faults = true;
+      LW_TRY(choice.faults, parse_fault_kinds(word));
+    } else {
+      return refuse("`+" + word + "`");
+    }
+  }
+  if (choice.base != "cpu" && !runtime::parse_cuda_name(choice.base))
+    return refuse("there is no such device");
+  if (choice.base == "cpu" && choice.reused) return refuse("`+reused` on the CPU");
+  return choice;
+}
+
+Result<runtime::CudaInfo> find_gpu(const std::string& base) {
+  LW_TRY(const runtime::CudaDriver* driver, runtime::CudaDriver::shared());
+  return runtime::describe_cuda_device(*driver, *runtime::parse_cuda_name(base));
+}
+
 Result<std::unique_ptr<Device>> make_device(const TuneOptions& options) {
-  const bool has_faults = options.device.starts_with("cpu+faults");
-  if (options.device != "cpu" && !has_faults) {
-    return Error{.code = ErrorCode::unsupported, .asked = "tune on device `" + options.device + "`", .found = "there is no such device", .works = "cpu"};
+  LW_TRY(const DeviceChoice choice, parse_device(options.device));
+  MeasureSettings settings;
+  Target target = options.target;
+  if (choice.base != "cpu") {
+    settings = gpu_settings(choice.base, choice.reused);
+    LW_TRY(const runtime::CudaInfo gpu, find_gpu(choice.base));
+    LW_TRY(target, gpu.target);
+    LW_CHECK(runtime::check_runs_on(target, options.target.text()));
   }
-  std::vector<std::string> kinds;
-  if (has_faults) {
-    LW_TRY(kinds, parse_fault_kinds(options.device));
-  }
-  LW_TRY(auto worker, WorkerDevice::start(options.worker_path, options.target, {}));
-  if (!has_faults) return std::unique_ptr<Device>(std::move(worker));
-  return std::unique_ptr<Device>(std::make_unique<FaultDevice>(std::move(worker), kinds));
+  LW_TRY(auto worker, WorkerDevice::start(options.worker_path, target, std::move(settings)));
+  if (!choice.has_faults) return std::unique_ptr<Device>(std::move(worker));
+  return std::unique_ptr<Device>(std::make_unique<FaultDevice>(std::move(worker), choice.faults));
+}
+
+Result<db::DeviceRow> describe_device(const TuneOptions& options) {
+  LW_TRY(const DeviceChoice choice, parse_device(options.device));
+  if (choice.base == "cpu") return runtime::shared_cpu_device()->fingerprint();
+  LW_TRY(const runtime::CudaInfo gpu, find_gpu(choice.base));
+  return runtime::fingerprint_of(gpu);
+}
+
+db::ToolchainRow describe_toolchain(const TuneOptions& options) {
+  if (options.target.kind != TargetKind::cuda) return runtime::current_toolchain(name_compiler());
+  const auto nvrtc = codegen::Nvrtc::shared();
+  db::ToolchainRow row = runtime::current_toolchain(nvrtc.ok() ? "NVRTC " + (*nvrtc)->version_text() : "");
+  if (const auto driver = runtime::CudaDriver::shared(); driver.ok())
+    row.driver = "CUDA " + (*driver)->version_text();
+  return row;
 }
 
 }  // namespace
@@ -58,8 +121,8 @@ Result<std::unique_ptr<Device>> make_device(const TuneOptions& options) {
 Workbench make_workbench() {
   return {.make_device = make_device,
           .make_subject = make_subject,
-          .fingerprint = [](const Target&) { return runtime::shared_cpu_device()->fingerprint(); },
-          .toolchain = [] { return runtime::current_toolchain(name_compiler()); }};
+          .fingerprint = describe_device,
+          .toolchain = describe_toolchain};
 }
 
 }  // namespace loopwright::tuner

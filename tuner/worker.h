@@ -38,6 +38,8 @@ class Worker {
   Reply call(const std::string& json, std::int64_t timeout_ms);
   /// Ends the process, if there is one, and starts another on the same arena.
   Status respawn();
+  /// Ends the process: its device is lost, or it answered what no worker of ours does.
+  void stop() { end_process(); }
   bool is_alive() const { return pid_ > 0; }
   Arena& arena() { return arena_; }
   /// Grows with every new process: what was told to an older one is forgotten.

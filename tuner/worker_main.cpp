@@ -1,8 +1,9 @@
 // loopwright-worker: loads artifacts and runs them on memory shared with the tuner. It holds no reference result and
 // makes no judgement, because a candidate may overwrite anything in this process; the tuner judges from outside.
 //
-// Commands (JSON, see docs/tuner.md): guard, load, unload, populate, run, time. Everything is done by one thread; the
-// device's own workers run the parallel loops.
+// Commands (JSON, see docs/tuner.md): open, guard, load, unload, populate, run, time, and those of worker_cuda.h. After
+// `open` of a GPU everything goes there but commands with `on` = `cpu`. Everything is done by one thread; the CPU's own
+// workers run the parallel loops.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -19,6 +20,7 @@
 
 #include "src/runtime/device.h"
 #include "tuner/protocol.h"
+#include "tuner/worker_cuda.h"
 
 namespace loopwright::tuner {
 namespace {
@@ -80,10 +82,13 @@ class Server {
   json run(const json& command);
   json time(const json& command);
   json guard(const json& command);
+  json open(const json& command);
+  json answer_here(const json& command, const std::string& what);
   ErrorCode launch(const Kernel& kernel, const Call& call) const;
   void misbehave(const Fault& fault);
 
   std::shared_ptr<const runtime::Device> device_;
+  std::unique_ptr<CudaServer> gpu_;
   std::map<std::int64_t, Kernel> kernels_;
   std::uint64_t runs_ = 0;
 };
@@ -154,15 +159,10 @@ json Server::run(const json& command) {
   Call call;
   for (const json& offset : command.at("buffers")) call.buffers.push_back(arena.at(offset.get<std::uint64_t>()));
   call.symbols = command.at("symbols").get<std::vector<std::int64_t>>();
-  ++runs_;
   const auto from = Clock::now();
   const ErrorCode code = launch(kernel, call);
   const std::int64_t ns = elapsed_ns(from);
   if (code != ErrorCode::ok) return fail(code, "the launch was refused");
-  if (command.contains("fault")) {
-    const json& f = command.at("fault");
-    misbehave({f.at("kind"), f.at("offset"), f.at("bytes")});
-  }
   return {{"ok", true}, {"ns", ns}};
 }
 
@@ -215,8 +215,29 @@ json Server::time(const json& command) {
   return {{"ok", true}, {"ns", samples}, {"batch", batch}, {"next", set}};
 }
 
+json Server::open(const json& command) {
+  const auto ordinal = runtime::parse_cuda_name(command.at("device").get<std::string>());
+  if (!ordinal) return fail(ErrorCode::bad_argument, "no such device");
+  auto opened = CudaServer::open(*ordinal, arena);
+  if (!opened.ok()) return fail(opened.error().code, opened.error().message());
+  gpu_ = std::move(*opened);
+  return gpu_->describe();
+}
+
 json Server::answer(const json& command) {
   const std::string what = command.at("command").get<std::string>();
+  if (what == "open") return open(command);
+  const bool on_gpu = gpu_ != nullptr && command.value("on", "") != "cpu";
+  json reply = on_gpu ? gpu_->answer(command) : answer_here(command, what);
+  if (what == "run") ++runs_;
+  if (what == "run" && command.contains("fault") && reply.at("ok").get<bool>()) {
+    const json& f = command.at("fault");
+    misbehave({f.at("kind"), f.at("offset"), f.at("bytes")});
+  }
+  return reply;
+}
+
+json Server::answer_here(const json& command, const std::string& what) {
   if (what == "load") return load(command);
   if (what == "run") return run(command);
   if (what == "time") return time(command);

@@ -165,5 +165,8 @@ class Runtime {
 
 /// This machine: CPU name, features, caches, workers.
 Target host_target();
+/// What a device runs code for: `cpu` as above, `cuda` or `cuda:N` the GPU with its own limits. The reason when there is
+/// no such GPU: no driver (and where it was looked for), an old one, no device, a capability without code generation.
+Result<Target> device_target(const std::string& device);
 
 }  // namespace loopwright

@@ -24,7 +24,9 @@ struct TuneOptions {
   bool cost_model = true;
   int build_threads = 0;           ///< 0 = cores
   std::vector<Bindings> probes;    ///< extra probe shapes asked for by the user
-  std::string device = "cpu";      ///< `cpu`, or a test device that injects faults (tests only)
+  /// `cpu`, `cuda` or `cuda:N`; the target must be the device's (see device_target). `cuda:N+reused` measures with one
+  /// set of buffers, which stays in the L2 if it fits; without it buffers are rotated, so that nothing does.
+  std::string device = "cpu";
   std::string worker_path;         ///< loopwright-worker; empty = beside this program, or LOOPWRIGHT_WORKER
   std::string command_line;        ///< recorded with the run
 };

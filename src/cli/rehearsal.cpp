@@ -99,7 +99,7 @@ Status Rehearsal::compute_reference() {
     scratch_bytes = std::max(scratch_bytes, s.evaluate(symbols.data()));
   scratch_bytes =
       (scratch_bytes + runtime::kBlockAlignment - 1) / runtime::kBlockAlignment * runtime::kBlockAlignment;
-  std::byte* scratch = device->reserve(scratch_bytes * device->scratch_workers());
+  std::byte* scratch = device->reserve(runtime::MemoryKind::arena, scratch_bytes * device->scratch_workers(), nullptr);
   if (scratch_bytes > 0 && scratch == nullptr)
     return Error{ErrorCode::out_of_memory, "scratch of the reference",
                  std::to_string(scratch_bytes) + " bytes", "", ""};

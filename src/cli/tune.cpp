@@ -70,7 +70,7 @@ Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files
   double left_s = budget_s;
   for (std::size_t i = 0; i < graphs.size() && !interrupts; ++i) {
     TuneOptions options = common;
-    options.target = host_target();
+    LW_TRY(options.target, device_target(options.device.substr(0, options.device.find('+'))));
     options.budget_s = left_s / static_cast<double>(graphs.size() - i);
     options.command_line = context.command_line;
     LW_TRY(options.probes, parse_probes(probes, graphs[i]));
@@ -103,7 +103,9 @@ void add_tune(CLI::App& app, Context& context) {
   tune->add_option("--shapes", arguments->probes, "a shape to tune for besides the range's own: tokens=4096");
   tune->add_option("--worker", arguments->options.worker_path,
                    "the program that measures (default: beside this one)");
-  tune->add_option("--device", arguments->options.device, "")->group("");  // test devices that inject faults
+  tune->add_option("--device", arguments->options.device,
+                   "cpu, cuda or cuda:N (+reused: measure with buffers that stay in the caches)")
+      ->default_val("cpu");
   set_body(tune, context, [arguments, &context] { return run_tune(*arguments, context); });
 
   auto database = std::make_shared<std::string>();

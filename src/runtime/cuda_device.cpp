@@ -73,23 +73,6 @@ CudaDevice::~CudaDevice() {
   driver_.release_context(info_.ordinal);
 }
 
-db::DeviceRow CudaDevice::fingerprint() const {
-  const Target& target = *info_.target;
-  db::DeviceRow row;
-  row.kind = "cuda";
-  row.arch = target.arch;
-  row.cores = target.workers;
-  row.memory_bytes = info_.memory_bytes;
-  row.vendor = "NVIDIA";
-  row.model = info_.name;
-  row.target = target.text();
-  row.threads = target.max_threads_per_sm;
-  row.l1_bytes = target.l1_bytes;
-  row.l2_bytes = target.l2_bytes;
-  row.clock_khz = info_.clock_khz;
-  return row;
-}
-
 Result<std::shared_ptr<const LoadedArtifact>> CudaDevice::load(const Artifact& artifact) const {
   LW_CHECK(check_runs_on(target(), artifact.target));
   LW_TRY(auto loaded, CudaArtifact::load(driver_, info_, context_, artifact));

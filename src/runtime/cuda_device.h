@@ -17,7 +17,7 @@ class CudaDevice final : public Device {
   ~CudaDevice() override;
 
   const Target& target() const override { return *info_.target; }
-  db::DeviceRow fingerprint() const override;
+  db::DeviceRow fingerprint() const override { return fingerprint_of(info_); }
   Result<std::shared_ptr<const LoadedArtifact>> load(const Artifact& artifact) const override;
   std::int32_t scratch_workers() const override { return 0; }
   std::byte* reserve(MemoryKind kind, std::int64_t bytes, void* stream) const noexcept override;

@@ -23,6 +23,23 @@ std::string name_arch(int capability) {
 
 }  // namespace
 
+db::DeviceRow fingerprint_of(const CudaInfo& info) {
+  const Target& target = info.target.value();
+  db::DeviceRow row;
+  row.kind = "cuda";
+  row.arch = target.arch;
+  row.cores = target.workers;
+  row.memory_bytes = info.memory_bytes;
+  row.vendor = "NVIDIA";
+  row.model = info.name;
+  row.target = target.text();
+  row.threads = target.max_threads_per_sm;
+  row.l1_bytes = target.l1_bytes;
+  row.l2_bytes = target.l2_bytes;
+  row.clock_khz = info.clock_khz;
+  return row;
+}
+
 Result<CudaInfo> describe_cuda_device(const CudaDriver& driver, cuda::Ordinal ordinal) {
   const std::string asked = "use the device cuda:" + std::to_string(ordinal);
   int count = 0;

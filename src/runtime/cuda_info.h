@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "db/query.h"
 #include "loopwright/target.h"
 #include "src/runtime/cuda_driver.h"
 
@@ -19,6 +20,8 @@ struct CudaInfo {
   Result<Target> target = Error{};
 };
 
+/// Identity for the database; of a device with a target.
+db::DeviceRow fingerprint_of(const CudaInfo& info);
 /// One device; out_of_range when the ordinal is not below the number of devices.
 Result<CudaInfo> describe_cuda_device(const CudaDriver& driver, cuda::Ordinal ordinal);
 /// All of them. The reason when there are none: no driver, an old one, no device.

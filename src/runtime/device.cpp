@@ -24,6 +24,17 @@ Target host_target() {
   return target;
 }
 
+Result<Target> device_target(const std::string& device) {
+  if (device == "cpu") return host_target();
+  const auto ordinal = runtime::parse_cuda_name(device);
+  if (!ordinal)
+    return Error{ErrorCode::bad_argument, "the target of the device " + device, "no such kind of device", "",
+                 "cpu, cuda or cuda:N"};
+  LW_TRY(const runtime::CudaDriver* driver, runtime::CudaDriver::shared());
+  LW_TRY(const runtime::CudaInfo info, runtime::describe_cuda_device(*driver, *ordinal));
+  return info.target;
+}
+
 namespace runtime {
 
 db::ToolchainRow current_toolchain(std::string compiler) {
