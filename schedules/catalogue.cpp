@@ -15,6 +15,7 @@ const std::vector<Template>& catalogue() {
       {"gpu_elementwise", 1, TargetKind::cuda, is_elementwise, schedule_gpu_elementwise},
       {"gpu_row", 1, TargetKind::cuda, is_row_reduction, schedule_gpu_row},
       {"gpu_full_reduction", 1, TargetKind::cuda, is_full_reduction, schedule_gpu_full_reduction},
+      {"gpu_column_reduction", 1, TargetKind::cuda, is_column_reduction, schedule_gpu_column_reduction},
       {"gpu_general", 1, TargetKind::cuda, is_anything, schedule_gpu_general},
       {"general", 1, TargetKind::cpu, is_anything, schedule_general},
   };

@@ -33,9 +33,7 @@ void reduce_over_grid(Schedule& s, const NestInfo& n, std::int64_t blocks, std::
   if (s.ok()) reduce_columns(s, grid[2], RowShares{threads, 1});
 }
 
-}  // namespace
-
-void schedule_gpu_full_reduction(Schedule& s, Space& k) {
+void schedule_blocks(Schedule& s, Space& k) {
   const std::int64_t threads = k.pick("threads", {256, 512, 128, 64});
   const std::int64_t per_sm = k.pick("blocks_per_sm", {4, 8, 2, 1, 16});
   const std::int64_t unrolled = k.pick("vectors", {8, 4, 2, 1});  // of one thread in flight
@@ -53,6 +51,12 @@ void schedule_gpu_full_reduction(Schedule& s, Space& k) {
     if (!s.ok() || !is_pointwise(n) || n.loops.empty()) continue;
     s.attempt([&](Schedule& t) { schedule_gpu_pointwise(t, n, 0, 128, 1); });
   }
+}
+
+}  // namespace
+
+void schedule_gpu_full_reduction(Schedule& s, Space& k) {
+  if (!s.attempt([&](Schedule& t) { schedule_blocks(t, k); })) schedule_gpu_general(s, k);
 }
 
 }  // namespace loopwright::schedules

@@ -7,7 +7,7 @@ namespace loopwright::schedules {
 
 void schedule_gpu_general(Schedule& s, Space& k) {
   const bool inlines = k.pick_flag("inline", true);
-  const std::int64_t threads = k.pick("threads", {128, 256, 64, 32});
+  const std::int64_t threads = k.pick("general_threads", {128, 256, 64, 32});
   if (inlines) inline_intermediates(s);
   for (const NestInfo& n : s.nests()) {
     if (!s.ok()) return;

@@ -105,9 +105,7 @@ void share_rows(Schedule& s, const LoopId& row, const RowShares& shares) {
   }
 }
 
-}  // namespace
-
-void schedule_gpu_row(Schedule& s, Space& k) {
+void schedule_rows(Schedule& s, Space& k) {
   const std::vector<std::string> costly = find_costly_rows(s);
   const bool keeps = !costly.empty() && k.pick_flag("keep_row", true);
   if (k.pick_flag("aligned", true)) s.assume_alignment(16);
@@ -145,6 +143,12 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   if (holds)
     for (const std::string& input : find_row_inputs(s, row_count, false)) s.attempt([&](Schedule& t) { t.stage(input, row, Place::registers); });
   share_rows(s, row, shares);
+}
+
+}  // namespace
+
+void schedule_gpu_row(Schedule& s, Space& k) {
+  if (!s.attempt([&](Schedule& t) { schedule_rows(t, k); })) schedule_gpu_general(s, k);
 }
 
 }  // namespace loopwright::schedules

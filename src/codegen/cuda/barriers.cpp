@@ -73,9 +73,13 @@ class BarrierPlanner {
       const auto extent = ir::as_int(l.extent);
       const int axis = l.kind == LoopKind::thread_x ? 0 : 1;
       if (!thread_loops_inside(l.body)) return step(s);
+      // Inside, only the threads of a row wait for each other: what others did before is waited for in front.
+      step(s);
+      const std::vector<Touch> all = std::exchange(pending_, {});
       threads_[l.var] = ThreadLoop{axis, extent.value_or(1)};
       scoped([&] { facts_.bind_loop(l.var, l.extent); }, l.body);
       threads_.erase(l.var);
+      pending_ = all;
       return;
     }
     if (!thread_loops_inside(l.body)) return step(s);
