@@ -196,6 +196,24 @@ TEST(CudaRow, agrees) {
   check_family(graphs);
 }
 
+TEST(CudaColumns, agrees) {
+  std::vector<std::string> graphs;
+  for (const char* shape : {"[1, 1]", "[7, 40]", "[70, 24]", "[130, 264]", "[600, 17]", "[300, 64]", "[n, 48]"})
+    for (const char* body : {"sum(cast(x, f32), axes=[0])", "cast(mean(cast(x, f32), axes=[0]), bf16)", "reduce_max(x, axes=[0])"})
+      graphs.push_back("graph g\nsymbol n in 1..300\ninput x: bf16" + std::string(shape) + "\noutput y = " + body + "\n");
+  graphs.push_back("graph g\ninput x: f32[3, 90, 40]\noutput y = sum(x, axes=[1])\n");
+  check_family(graphs);
+}
+
+TEST(CudaFullReduction, agrees) {
+  std::vector<std::string> graphs;
+  for (const char* shape : {"[1]", "[1000]", "[40, 41]", "[5, 70, 64]", "[n]", "[n, 8]"}) {
+    graphs.push_back("graph g\nsymbol n in 1..5000\ninput x: bf16" + std::string(shape) + "\noutput y = sum(cast(x, f32))\n");
+    graphs.push_back("graph g\nsymbol n in 1..5000\ninput x: f32" + std::string(shape) + "\noutput y = gt(reduce_max(x), 0)\n");
+  }
+  check_family(graphs);
+}
+
 TEST(CudaGeneral, agrees) {
   check_family({"graph g\ninput a: f32[17, 30]\ninput b: f32[30, 9]\noutput y = matmul(a, b)\n",
                 "graph g\ninput x: f32[7, 40]\noutput y = cumulative_sum(x, axis=1)\n",
