@@ -32,6 +32,7 @@ void schedule_general(Schedule& s, Space& k);
 void schedule_gpu_elementwise(Schedule& s, Space& k);
 void schedule_gpu_full_reduction(Schedule& s, Space& k);
 void schedule_gpu_column_reduction(Schedule& s, Space& k);
+void schedule_gpu_transpose(Schedule& s, Space& k);
 void schedule_gpu_row(Schedule& s, Space& k);
 void schedule_gpu_general(Schedule& s, Space& k);
 

@@ -59,6 +59,12 @@ class BodyEmitter {
     std::int64_t per_word = 1;
     bool as_bits = false;  ///< words are unsigned, elements their bits
   };
+  /// Vectors of `width` elements trade places within their row by the number of the row's group, so that lanes that read
+  /// down a column find different banks.
+  struct Swizzle {
+    std::int64_t group = 1;  ///< elements of the rows that one wide access will hold a column of
+    std::int64_t vectors = 1, width = 1;  ///< of a row, powers of two
+  };
   using Memo = std::unordered_map<const ir::ExprNode*, Value>;
 
   // emit_expr.cpp
@@ -101,6 +107,7 @@ class BodyEmitter {
   std::vector<std::string> pack_lanes(const ir::Expr& value, std::int64_t lanes);
   Status allocate(const ir::Alloc& a);
   Result<Spread> find_spread(const ir::Alloc& a) const;
+  std::optional<Swizzle> find_swizzle(const ir::Alloc& a, std::int64_t count) const;
   std::string local_index(const ir::Buffer& buffer, const ir::Expr& linear, ir::Expr* local);
 
   // emit_stmt.cpp
@@ -138,6 +145,7 @@ class BodyEmitter {
   std::map<ir::Buffer, Array> arrays_;
   std::map<ir::Buffer, std::map<ir::Var, ThreadLoop>> threads_at_alloc_;
   std::map<ir::Buffer, std::string> shared_;
+  std::map<ir::Buffer, Swizzle> swizzles_;
   std::set<const ir::StmtNode*> barriers_;
   std::optional<Error> failure_;
 

@@ -113,6 +113,12 @@ std::string BodyEmitter::place_of(const ir::Buffer& buffer, const Expr& linear) 
     const std::string at = local_index(buffer, linear, &local);
     return arrays_.at(buffer).name + "[" + at + "]";
   }
+  if (const auto it = swizzles_.find(buffer); it != swizzles_.end()) {
+    const Swizzle& z = it->second;
+    const std::string at = name_value("unsigned", index(linear));
+    return shared_.at(buffer) + "[" + at + " ^ " + at + " / " + std::to_string(z.group) + " % " + std::to_string(z.vectors) + " * " +
+           std::to_string(z.width) + "]";
+  }
   const std::string& base = buffer->memory == Memory::shared ? shared_.at(buffer) : launch_.pointers.at(buffer);
   return base + "[" + index(linear) + "]";
 }
@@ -317,6 +323,27 @@ bool BodyEmitter::store_wide(const ir::Store& s) {
 
 // ---------------------------------------------------------------- allocation
 
+/// Asked for by a vector loop that reads with a power of two of at least a vector between its lanes.
+std::optional<BodyEmitter::Swizzle> BodyEmitter::find_swizzle(const ir::Alloc& a, std::int64_t count) const {
+  const std::int64_t width = std::max<std::int64_t>(1, kWidestAccess / size_bytes(a.buffer->dtype));
+  std::optional<Swizzle> found;
+  ir::walk(a.body, [&](const ir::Stmt& s) {
+    const auto* l = ir::as<ir::Loop>(s);
+    const auto lanes = l != nullptr && l->kind == ir::LoopKind::vectorize ? ir::as_int(l->extent) : std::nullopt;
+    if (!lanes) return;
+    ir::walk(l->body, [](const ir::Stmt&) {}, [&](const Expr& e) {
+      const auto* load = ir::as<ir::Load>(e);
+      if (load == nullptr || load->buffer != a.buffer) return;
+      const auto affine = ir::as_affine(load->index[0], {l->var});
+      if (!affine || !affine->coefficients.contains(l->var)) return;
+      const std::int64_t row = affine->coefficients.at(l->var);
+      const bool fits = row >= 2 * width && (row & (row - 1)) == 0 && count % (row * *lanes) == 0;
+      if (fits) found = Swizzle{row * *lanes, std::min<std::int64_t>(row / width, 8), width};
+    });
+  }, [](const Expr&) {});
+  return found;
+}
+
 Status BodyEmitter::allocate(const ir::Alloc& a) {
   const ir::Buffer& b = a.buffer;
   std::int64_t count = 1;
@@ -336,6 +363,7 @@ Status BodyEmitter::allocate(const ir::Alloc& a) {
          (rows > 1 ? " + threadIdx.y * " + std::to_string(stride) : "") + ");");
     launch_.shared_bytes += stride * rows;
     shared_[b] = name;
+    if (const auto swizzle = find_swizzle(a, count)) swizzles_[b] = *swizzle;
     return emit_one(a.body);
   }
   if (b->memory != Memory::registers) return refuse("`" + b->name + "` is allocated inside a grid in " + std::string(ir::name(b->memory)), "shared or registers");
