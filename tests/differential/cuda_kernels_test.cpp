@@ -214,6 +214,16 @@ TEST(CudaFullReduction, agrees) {
   check_family(graphs);
 }
 
+TEST(CudaTranspose, agrees) {
+  std::vector<std::string> graphs;
+  for (const char* shape : {"[64, 64]", "[1, 7]", "[130, 72]", "[65, 63]", "[n, 40]"})
+    for (const char* dtype : {"bf16", "f32", "i64"})
+      graphs.push_back("graph g\nsymbol n in 1..150\ninput x: " + std::string(dtype) + shape + "\noutput y = permute(x, axes=[1, 0])\n");
+  graphs.push_back("graph g\ninput x: bf16[2, 33, 5, 24]\noutput y = permute(x, axes=[0, 2, 1, 3])\n");
+  graphs.push_back("graph g\ninput x: f32[3, 40, 24]\noutput y = exp(permute(x, axes=[2, 0, 1]))\n");
+  check_family(graphs);
+}
+
 TEST(CudaGeneral, agrees) {
   check_family({"graph g\ninput a: f32[17, 30]\ninput b: f32[30, 9]\noutput y = matmul(a, b)\n",
                 "graph g\ninput x: f32[7, 40]\noutput y = cumulative_sum(x, axis=1)\n",
