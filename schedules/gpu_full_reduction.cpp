@@ -12,7 +12,7 @@ namespace {
 void reduce_over_grid(Schedule& s, const NestInfo& n, std::int64_t blocks, std::int64_t threads, std::int64_t unrolled) {
   const std::vector<LoopId> loops = fuse_contiguous(s, n);
   if (!s.ok() || loops.empty()) return;
-  const RowShares shares{threads, natural_width(s, n, loops.back())};
+  const RowShares shares{threads, natural_width(s, n, loops.back()), unrolled};
   const LoopId all = fuse_all(s, loops);
   if (!s.ok()) return;
   const std::int64_t each = shares.threads * shares.width;
@@ -30,7 +30,7 @@ void reduce_over_grid(Schedule& s, const NestInfo& n, std::int64_t blocks, std::
   if (!s.ok()) return;
   spread_partials(s, lanes[0], lanes[1], shares, unrolled);
   if (s.ok()) combine_threads(s, grid[1], threads);
-  if (s.ok()) reduce_columns(s, grid[2], RowShares{threads, 1});
+  if (s.ok()) reduce_columns(s, grid[2], RowShares{threads, 1, 4});
 }
 
 void schedule_blocks(Schedule& s, Space& k) {

@@ -16,6 +16,14 @@ void unroll_few(Schedule& s, const LoopId& loop) {
   if (extent && *extent <= kMostUnrolled) s.attempt([&](Schedule& t) { t.unroll(loop); });
 }
 
+/// The vectors of a thread: `unrolled` at a time, all of them for 0.
+void unroll_rounds(Schedule& s, const LoopId& round, std::int64_t unrolled) {
+  if (unrolled == 0) return unroll_few(s, round);
+  if (unrolled == 1) return;
+  const std::vector<LoopId> parts = s.split(round, {unrolled});
+  if (s.ok()) unroll_few(s, parts[1]);
+}
+
 /// The nest that stores the identity to `buffer`.
 NestInfo init_of(const Schedule& s, const std::string& buffer) {
   for (NestInfo& n : s.nests())
@@ -79,7 +87,7 @@ void share_columns(Schedule& s, const LoopId& columns, const RowShares& shares) 
   s.bind(parts[1], Axis::thread_x);
   if (!s.ok()) return;
   if (shares.width > 1) s.attempt([&](Schedule& t) { t.vectorize(parts[2]); });
-  unroll_few(s, parts[0]);
+  unroll_rounds(s, parts[0], shares.unrolled);
 }
 
 void spread_partials(Schedule& s, const LoopId& way, const LoopId& round, const RowShares& shares, std::int64_t unrolled) {
@@ -92,13 +100,8 @@ void spread_partials(Schedule& s, const LoopId& way, const LoopId& round, const 
   s.bind(w[0], Axis::thread_x);
   if (!s.ok()) return;
   if (shares.width > 1) s.attempt([&](Schedule& t) { t.vectorize(w[1]); });
-  if (unrolled > 1) {
-    const std::vector<LoopId> u = s.split(round, {unrolled});
-    if (!s.ok()) return;
-    unroll_few(s, u[1]);
-  } else {
-    unroll_few(s, round);
-  }
+  unroll_rounds(s, round, unrolled);
+  if (!s.ok()) return;
   const std::vector<LoopId> z = s.split(zero.loops.back(), {shares.width});
   if (!s.ok()) return;
   s.bind(z[0], Axis::thread_x);
@@ -119,7 +122,7 @@ void reduce_columns(Schedule& s, const LoopId& columns, const RowShares& shares)
   if (ways == 1) return;
   const std::vector<LoopId> r = s.reduce_across(columns, ways, true, Place::registers);
   if (!s.ok()) return;
-  spread_partials(s, r[0], r[1], shares, 1);
+  spread_partials(s, r[0], r[1], shares, shares.unrolled);
   if (s.ok()) combine_threads(s, r[2], shares.threads);
 }
 

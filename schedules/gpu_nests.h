@@ -23,13 +23,14 @@ void schedule_gpu_pointwise(Schedule& s, const NestInfo& nest, std::int64_t lane
 struct RowShares {
   std::int64_t threads = 1;
   std::int64_t width = 1;
+  std::int64_t unrolled = 0;  ///< vectors of a thread in flight; 0: all of them, so that arrays of the row can be registers
 };
 /// A pointwise nest's loop over columns.
 void share_columns(Schedule& s, const LoopId& columns, const RowShares& shares);
 /// The same for a reduction over columns: partial results of each thread, combined across threads.
 void reduce_columns(Schedule& s, const LoopId& columns, const RowShares& shares);
 /// Partial results that reduce_across made, one for each lane of each thread: `way` is its loop over them, `round` the
-/// loop around that, of which `unrolled` iterations are in flight at once (1: all of them when they are few).
+/// loop around that, of which `unrolled` iterations are in flight at once (0: all of them).
 void spread_partials(Schedule& s, const LoopId& way, const LoopId& round, const RowShares& shares, std::int64_t unrolled);
 /// A loop that combines partial results held by threads, `threads` of them: first each its own, then all together.
 void combine_threads(Schedule& s, const LoopId& combination, std::int64_t threads);

@@ -10,7 +10,7 @@ namespace loopwright::schedules {
 namespace {
 
 constexpr std::int64_t kMostHeld = 16384;     ///< elements of a row in registers
-constexpr std::int64_t kMostThreads = 1024;
+constexpr std::int64_t kMostThreads = 512;
 
 /// Inputs that several nests read along the row, or that one reads when `all`: worth holding.
 std::vector<std::string> find_row_inputs(const Schedule& s, int rows, bool all) {
@@ -107,7 +107,8 @@ void share_rows(Schedule& s, const LoopId& row, const RowShares& shares) {
 
 void schedule_rows(Schedule& s, Space& k) {
   const std::vector<std::string> costly = find_costly_rows(s);
-  const bool keeps = !costly.empty() && k.pick_flag("keep_row", true);
+  const bool fits = measure_rows(s, std::max(0, count_row_loops(s))).columns <= kMostHeld;
+  const bool keeps = fits && !costly.empty() && k.pick_flag("keep_row", true);
   if (k.pick_flag("aligned", true)) s.assume_alignment(16);
   inline_intermediates(s, keeps ? costly : std::vector<std::string>{});
   const int row_count = count_row_loops(s);
@@ -118,7 +119,8 @@ void schedule_rows(Schedule& s, Space& k) {
   shares.width = shape.width;
   const std::int64_t vectors = (shape.columns + shape.width - 1) / shape.width;
   shares.threads = k.pick("threads", thread_choices(std::max<std::int64_t>(vectors, 1)));
-  const bool holds = shape.constant && shape.columns <= kMostHeld && k.pick_flag("hold", true);
+  const bool holds = shape.constant && shape.columns <= kMostHeld && (keeps || k.pick_flag("hold", true));
+  if (!holds) shares.unrolled = k.pick("vectors", {4, 2, 8, 1});
   std::vector<std::int64_t> row_choices;
   for (const std::int64_t rows : {128 / shares.threads, std::int64_t{1}, 64 / shares.threads, 256 / shares.threads})
     if (rows >= 1 && std::find(row_choices.begin(), row_choices.end(), rows) == row_choices.end()) row_choices.push_back(rows);
@@ -136,8 +138,8 @@ void schedule_rows(Schedule& s, Space& k) {
     s.bind(row, Axis::grid_x);
   }
   for (const std::string& buffer : intermediates_backwards(s)) {
-    s.compute_at(buffer, row, Place::registers);
-    if (!s.ok()) return;
+    // The components of a tuple move together: all but one of them have moved already.
+    s.attempt([&](Schedule& t) { t.compute_at(buffer, row, Place::registers); });
   }
   if (outputs(s).back().is_update) s.hold(outputs(s).back().buffer, row, Place::registers);
   if (holds)

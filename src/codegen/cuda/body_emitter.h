@@ -120,6 +120,7 @@ class BodyEmitter {
   Status emit_lane_by_lane(const ir::Stmt& s);
   Status emit_let(const ir::Let& l);
   Status emit_if(const ir::If& i);
+  void store_once(const ir::Buffer& buffer, const ir::Expr& linear, const std::string& value);
   void emit_store(const ir::Store& s);
   void emit_update(const ir::Update& u);
   void barrier();

@@ -108,11 +108,7 @@ Status BodyEmitter::emit_across(const ir::Loop& l) {
     std::vector<std::string> state;
     for (const ir::Buffer& b : u->buffers) state.push_back(load_element(b, linear));
     combine_values(u->monoid, dtypes, state, values);
-    const std::string only = only_thread(u->buffers[0]);
-    for (std::size_t i = 0; i < state.size(); ++i) {
-      if (!only.empty()) line("if (" + only + ")");
-      store_element(u->buffers[i], linear, state[i]);
-    }
+    for (std::size_t i = 0; i < state.size(); ++i) store_once(u->buffers[i], linear, state[i]);
     return Unit{};
   });
 }

@@ -152,7 +152,11 @@ Status BodyEmitter::emit_lanes(const ir::Loop& l) {
 /// loads are under way at once. Only of memory that nobody writes in this launch.
 void BodyEmitter::load_ahead(const std::vector<Stmt>& items, std::size_t first) {
   std::size_t last = first;
-  while (last < items.size() && is_copy(items[last])) ++last;
+  // No more than the registers of a thread hold beside the rest.
+  constexpr std::int64_t kRegistersOfSm = 65536, kOtherRegisters = 40, kWordsOfLoad = 4;
+  const std::int64_t room = std::min<std::int64_t>(255, kRegistersOfSm / launch_.block.threads()) - kOtherRegisters;
+  const std::size_t most = static_cast<std::size_t>(std::max<std::int64_t>(2, room / kWordsOfLoad));
+  while (last < items.size() && last - first < most && is_copy(items[last])) ++last;
   if (last - first < 2 || lanes_) return;
   const ir::Facts outer = facts_;
   std::int64_t words = 0;
@@ -306,13 +310,27 @@ std::string BodyEmitter::only_thread(const ir::Buffer& buffer) const {
   return x ? "threadIdx.x == 0" : y ? "threadIdx.y == 0" : "";
 }
 
+/// A store by the one thread that does what all of them would do alike.
+void BodyEmitter::store_once(const ir::Buffer& buffer, const Expr& linear, const std::string& value) {
+  const std::string only = only_thread(buffer);
+  if (only.empty()) return store_element(buffer, linear, value);
+  line("if (" + only + ") {");
+  ++depth_;
+  // Names given inside are gone outside.
+  memo_.emplace_back();
+  lane_memo_.emplace_back();
+  store_element(buffer, linear, value);
+  memo_.pop_back();
+  lane_memo_.pop_back();
+  --depth_;
+  line("}");
+}
+
 void BodyEmitter::emit_store(const ir::Store& s) {
   Expr linear = linear_index(*s.buffer, s.index);
   if (lanes_) linear = ir::substitute(linear, {{lanes_->var, ir::int_imm(lanes_->now)}});
   const std::string value = text(s.value);
-  const std::string only = only_thread(s.buffer);
-  if (!only.empty()) line("if (" + only + ")");
-  store_element(s.buffer, linear, value);
+  store_once(s.buffer, linear, value);
 }
 
 void BodyEmitter::emit_update(const ir::Update& u) {
@@ -327,11 +345,7 @@ void BodyEmitter::emit_update(const ir::Update& u) {
     state.push_back(load_element(b, linear));
   }
   combine_values(u.monoid, dtypes, state, values);
-  const std::string only = only_thread(u.buffers[0]);
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    if (!only.empty()) line("if (" + only + ")");
-    store_element(u.buffers[i], linear, state[i]);
-  }
+  for (std::size_t i = 0; i < state.size(); ++i) store_once(u.buffers[i], linear, state[i]);
 }
 
 // ---------------------------------------------------------------- how a local array is spread

@@ -29,6 +29,15 @@ TEST(Target, limits_follow_from_the_features) {
   EXPECT_EQ(Target::parse("cuda:sm_90a")->max_threads_per_block, 1024);
 }
 
+TEST(Target, limits_of_a_gpu_follow_from_its_architecture) {
+  EXPECT_EQ(Target::parse("cuda:sm_90a")->capability, 90);
+  EXPECT_EQ(Target::parse("cuda:sm_90a")->l1_bytes, 227 << 10);
+  EXPECT_EQ(Target::parse("cuda:sm_86")->l1_bytes, 99 << 10);
+  EXPECT_EQ(Target::parse("cuda:sm_80")->workers, 108);
+  EXPECT_EQ(Target::parse("cuda:sm_89")->max_threads_per_sm, 1536);
+  EXPECT_EQ(Target::parse("cuda:sm_70").error().code, ErrorCode::unsupported_target);
+}
+
 TEST(Target, malformed_text_is_an_error) {
   for (const char* text :
        {"", "cpu", "gpu:x", "cpu:", "cpu:a:avx2", "cpu:a:+", "cpu:a b", "cpu:a:+x:y", "cpu:a:"})

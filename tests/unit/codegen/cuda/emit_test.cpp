@@ -1,0 +1,85 @@
+#include "src/codegen/cuda/emit.h"
+
+#include <gtest/gtest.h>
+
+#include "src/ir/text.h"
+
+namespace loopwright::codegen {
+namespace {
+
+Result<CudaText> emit(const std::string& kernel, const char* target = "cuda:sm_90a") {
+  const auto parsed = ir::parse_kernel(kernel);
+  EXPECT_TRUE(parsed.ok()) << parsed.error().message();
+  return emit_cuda(*parsed, *Target::parse(target), "k");
+}
+
+int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(Emit, neighbouring_lanes_make_one_access_where_the_alignment_is_known) {
+  const std::string body =
+      "  level emittable\n  for b in 0..16 grid_x\n    for t in 0..128 thread_x\n      for l in 0..8 vectorize\n"
+      "        y[b*1024 + t*8 + l] = x[b*1024 + t*8 + l]\n";
+  const std::string head = "kernel copy(x: bf16[16384] in, y: bf16[16384] out)\n";
+  const auto aligned = emit(head + "  assume align 16\n" + body);
+  ASSERT_TRUE(aligned.ok()) << aligned.error().message();
+  EXPECT_EQ(count(aligned->functions, "const uint4*"), 1);
+  EXPECT_EQ(count(aligned->functions, "*(uint4*)"), 1);
+  const auto unaligned = emit(head + body);
+  ASSERT_TRUE(unaligned.ok());
+  EXPECT_EQ(count(unaligned->functions, "uint4"), 0);
+  ASSERT_EQ(aligned->launches.size(), 1u);
+  EXPECT_EQ(aligned->launches[0].block, (std::array<std::int32_t, 3>{128, 1, 1}));
+}
+
+TEST(Emit, large_tensors_take_64_bits_and_small_ones_do_not) {
+  const auto text = [](const char* range) {
+    return "kernel copy(x: f32[n] in, y: f32[n] out)\n  symbol n in " + std::string(range) +
+           "\n  level emittable\n  for b in 0..floor_div(n + 127, 128) grid_x\n    for t in 0..128 thread_x\n"
+           "      if b*128 + t < n\n        y[b*128 + t] = x[b*128 + t]\n";
+  };
+  EXPECT_EQ(count(emit(text("1..1000000"))->functions, "(long long)(int)"), 0);
+  EXPECT_GT(count(emit(text("1..100000000000"))->functions, "long long)"), 0);
+}
+
+TEST(Emit, shared_memory_that_other_threads_read_is_waited_for) {
+  const auto found = emit(
+      "kernel turn(x: f32[128] in, y: f32[128] out)\n  level emittable\n  alloc s: f32[128] shared\n"
+      "  for t in 0..128 thread_x\n    s[t] = x[t]\n  for u in 0..128 thread_x\n    y[u] = s[127 - u]\n");
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  EXPECT_EQ(count(found->functions, "__syncthreads"), 1);
+}
+
+TEST(Emit, shared_memory_of_the_same_thread_is_not_waited_for) {
+  const auto found = emit(
+      "kernel keep(x: f32[128] in, y: f32[128] out)\n  level emittable\n  alloc s: f32[128] shared\n"
+      "  for t in 0..128 thread_x\n    s[t] = x[t]\n  for u in 0..128 thread_x\n    y[u] = s[u]\n");
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  EXPECT_EQ(count(found->functions, "__syncthreads"), 0);
+}
+
+TEST(Emit, what_follows_a_grid_is_done_by_its_last_block) {
+  const auto found = emit(
+      "kernel sum(x: f32[1024] in, y: f32[] out)\n  level emittable\n  alloc part: f32[8] global\n"
+      "  for b in 0..8 grid_x\n    part[b] = x[b*128]\n  y[] = part[0] + part[7]\n");
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  EXPECT_EQ(found->launches.size(), 1u);
+  EXPECT_EQ(count(found->functions, "lw_arrive("), 1);
+  ASSERT_EQ(found->args.size(), 4u);
+  EXPECT_TRUE(found->args[3].zeroed);
+  EXPECT_FALSE(found->args[2].zeroed);
+}
+
+TEST(Emit, more_shared_memory_than_a_block_has_is_refused) {
+  const std::string kernel =
+      "kernel big(y: f32[1] out)\n  level emittable\n  alloc s: f32[40000] shared\n"
+      "  for t in 0..128 thread_x\n    s[t] = 1.0f32\n  y[0] = s[5]\n";
+  EXPECT_TRUE(emit(kernel).ok());
+  EXPECT_EQ(emit(kernel, "cuda:sm_86").error().code, ErrorCode::resource_exceeded);
+}
+
+}  // namespace
+}  // namespace loopwright::codegen
