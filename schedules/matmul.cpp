@@ -61,6 +61,11 @@ std::vector<int> panel_order(const Schedule& s, const std::string& buffer, int p
   return order;
 }
 
+/// Whether the operand's elements are converted before they are multiplied.
+bool is_narrow(const Schedule& s, const std::string& operand, const NestInfo& product) {
+  return s.buffer(operand).dtype != s.buffer(product.buffer).dtype;
+}
+
 /// The buffer that the product is summed into now.
 std::string updated_buffer(const Schedule& s) {
   const std::vector<NestInfo> sums = updates(s);
@@ -91,6 +96,7 @@ void schedule_matmul(Schedule& s, Space& k) {
   const bool packs_left = k.pick_flag("pack_left", true);
   const bool packs_right = k.pick_flag("pack_right", true);
   const bool is_parallel = k.pick_flag("parallel", true);
+  const bool converts = k.pick_flag("convert", true);  // while packing, rather than at every use
 
   inline_intermediates(s);
   const std::vector<Product> products = find_products(s);
@@ -131,14 +137,14 @@ void schedule_matmul(Schedule& s, Space& k) {
   if (packs_right) {
     const std::vector<LoopId> copy =
         s.stage(p.right, home, Place::shared, panel_order(s, p.right, right_column, right_sum),
-                panel_tiles(s, p.right, right_column, columns));
+                panel_tiles(s, p.right, right_column, columns), converts && is_narrow(s, p.right, p.nest));
     if (!s.ok()) return;
     s.attempt([&](Schedule& t) { t.vectorize(copy.back()); });
   }
   if (packs_left) {
     const std::vector<LoopId> copy =
         s.stage(p.left, home, Place::shared, panel_order(s, p.left, left_row, left_sum),
-                panel_tiles(s, p.left, left_row, rows));
+                panel_tiles(s, p.left, left_row, rows), converts && is_narrow(s, p.left, p.nest));
     if (!s.ok()) return;
     s.attempt([&](Schedule& t) { t.unroll(copy.back()); });
   }

@@ -69,6 +69,7 @@ struct Case {
   bool prepared = false;
   bool usable = true;               ///< false: too large, or the reference takes too long
   double reference_s = 0;
+  double best_run_ns = 0;           ///< the fastest launch of a candidate that passed; 0 = none yet
   std::int64_t bytes = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "loopwright/measure.h"
 
@@ -45,7 +46,13 @@ std::vector<Timing> time_interleaved(const std::vector<std::function<void()>>& c
   std::iota(order.begin(), order.end(), 0);
   for (int r = 0; r < rounds; ++r) {
     std::shuffle(order.begin(), order.end(), random);
-    for (std::size_t c : order) samples[c].push_back(time_calls_ns(contenders[c], batch[c]));
+    for (std::size_t c : order) {
+      if (options.settle_s > 0) {
+        std::this_thread::sleep_for(std::chrono::duration<double>(options.settle_s));
+        contenders[c]();
+      }
+      samples[c].push_back(time_calls_ns(contenders[c], batch[c]));
+    }
   }
   std::vector<Timing> out;
   for (std::vector<double>& s : samples) {

@@ -30,6 +30,8 @@ struct MeasureSettings {
   double min_limit_s = 1;                ///< and this long in any case
   double first_limit_s = 20;             ///< before the default schedule's time is known
   double reference_limit_s = 60;
+  double hopeless_factor = 8;            ///< verification stops at a launch this much slower than the best at the case ...
+  double hopeless_ns = 2e6;              ///< ... when it takes at least this long
   bool on_gpu() const { return device != "cpu"; }
   std::string text() const;              ///< canonical
 };
@@ -107,7 +109,8 @@ class WorkerDevice : public Device {
   Step check_surroundings(const Artifact& artifact, const Case& c) const;
   bool check_outputs(const Case& c, CaseResult& result) const;
   bool can_use(const Candidate& candidate, const Case& c) const;
-  CaseResult verify_case(const Candidate& candidate, Case& c, Verdict& verdict);
+  bool is_hopeless(double run_ns, const Case& c) const;
+  CaseResult verify_case(const Candidate& candidate, Case& c, Depth depth, Verdict& verdict);
   Step place_workspace(const Artifact& artifact, const Bindings& probe, bool second);
   Step prepare_timing(const Bindings& probe);
   Step check_timing(const Candidate& candidate);

@@ -48,11 +48,21 @@ struct SearchRandom {
   double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
   std::size_t below(std::size_t count) { return count == 0 ? 0 : static_cast<std::size_t>(next() % count); }
 };
-/// The first template (the preferred one) with probability 0.6, each other equally.
-int draw_template(SearchRandom& random, int template_count);
+/// Which template a random candidate comes from: at first the preferred (first) one with probability 0.6 and each other
+/// equally; once their candidates were timed, in proportion to how close each template's best came to the best of all.
+class TemplateOdds {
+ public:
+  explicit TemplateOdds(int template_count);
+  void observe(const Observation& observation);
+  int draw(SearchRandom& random) const;
+
+ private:
+  std::vector<double> best_ns_;  ///< by template; infinite: nothing that worked
+  std::vector<int> seen_;
+};
 
 std::unique_ptr<Search> make_random_search(int template_count, std::uint64_t seed);
-/// Mutation and crossover of the best so far, after `random_first` random candidates were observed.
+/// Mutation and crossover of the best so far; half of the first `random_first` candidates are random, later fewer.
 std::unique_ptr<Search> make_evolution_search(int template_count, std::uint64_t seed, int random_first);
 
 }  // namespace loopwright::tuner

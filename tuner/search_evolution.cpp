@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kPopulation = 24;
 constexpr double kRandomShare = 0.2;    ///< of each generation, so that no part of the space is given up
+constexpr double kFirstRandomShare = 0.5;  ///< the same of the first candidates
 constexpr double kCrossoverShare = 0.25;
 constexpr double kAnotherMutation = 0.4;  ///< probability of one more changed pick, again and again
 constexpr double kNeighbourStep = 0.5;    ///< of mutations move to a neighbour in the domain instead of anywhere
@@ -16,14 +17,16 @@ constexpr double kNeighbourStep = 0.5;    ///< of mutations move to a neighbour 
 class EvolutionSearch : public Search {
  public:
   EvolutionSearch(int template_count, std::uint64_t seed, int random_first)
-      : template_count_(template_count), random_first_(random_first), random_{seed} {}
+      : odds_(template_count), random_first_(random_first), random_{seed} {}
 
   std::string_view name() const override { return "evolution"; }
 
   std::vector<Proposal> propose(int count) override {
     std::vector<Proposal> proposals;
     for (int i = 0; i < count; ++i) {
-      const bool evolve = observed_ >= random_first_ && !population_.empty() && random_.unit() >= kRandomShare;
+      // Relatives of the defaults are worth trying from the start; what is good elsewhere must be found first.
+      const double random_share = observed_ < random_first_ ? kFirstRandomShare : kRandomShare;
+      const bool evolve = !population_.empty() && random_.unit() >= random_share;
       proposals.push_back(!evolve                               ? propose_random()
                           : random_.unit() < kCrossoverShare ? cross()
                                                              : mutate());
@@ -33,6 +36,7 @@ class EvolutionSearch : public Search {
 
   void observe(const Observation& o) override {
     ++observed_;
+    odds_.observe(o);
     if (!std::isfinite(o.time_ns)) return;
     const auto at = std::upper_bound(population_.begin(), population_.end(), o.time_ns,
                                      [](double t, const Observation& p) { return t < p.time_ns; });
@@ -42,7 +46,7 @@ class EvolutionSearch : public Search {
 
  private:
   Proposal propose_random() {
-    return {.template_index = draw_template(random_, template_count_), .seed = random_.next(), .origin = Origin::random};
+    return {.template_index = odds_.draw(random_), .seed = random_.next(), .origin = Origin::random};
   }
 
   /// The better of two, drawn at random: pressure towards the best without losing the rest.
@@ -98,7 +102,8 @@ class EvolutionSearch : public Search {
     return p;
   }
 
-  int template_count_, random_first_;
+  TemplateOdds odds_;
+  int random_first_;
   SearchRandom random_;
   int observed_ = 0;
   std::vector<Observation> population_;  ///< fastest first

@@ -23,6 +23,8 @@ std::string name_case(const std::string& workload, const Case& c) {
   return name;
 }
 
+double read_run_ns(const std::string& reply) { return json::parse(reply).value("ns", 0.0); }
+
 }  // namespace
 
 void WorkerDevice::remember(const Case& c) {
@@ -268,7 +270,9 @@ WorkerDevice::Step WorkerDevice::run_once(const Candidate& candidate, Case& c, b
   suspect_ = suspect_.empty() || suspect_ == candidate.digest ? candidate.digest : "several";
   Step step = command(order.dump(), limit_ms());
   if (step.outcome != Outcome::ok) return step;
-  return check_surroundings(artifact, c);
+  Step around = check_surroundings(artifact, c);
+  around.reply = std::move(step.reply);
+  return around;
 }
 
 /// An earlier candidate may have left this process in a bad state: a crash or a hang counts when it happens again in a
@@ -327,7 +331,11 @@ bool WorkerDevice::check_outputs(const Case& c, CaseResult& result) const {
   return passed;
 }
 
-CaseResult WorkerDevice::verify_case(const Candidate& candidate, Case& c, Verdict& verdict) {
+bool WorkerDevice::is_hopeless(double run_ns, const Case& c) const {
+  return c.best_run_ns > 0 && run_ns > settings_.hopeless_ns && run_ns > settings_.hopeless_factor * c.best_run_ns;
+}
+
+CaseResult WorkerDevice::verify_case(const Candidate& candidate, Case& c, Depth depth, Verdict& verdict) {
   CaseResult result{.probe = c.probe, .seed = c.seed};
   const auto fail = [&](Outcome outcome, ErrorCode code, const std::string& detail) {
     verdict.outcome = outcome;
@@ -340,6 +348,7 @@ CaseResult WorkerDevice::verify_case(const Candidate& candidate, Case& c, Verdic
   result.red_zones_clean = step.outcome != Outcome::out_of_bounds;
   if (step.outcome != Outcome::ok) return fail(step.outcome, step.code, step.detail);
   if (!check_outputs(c, result)) return fail(Outcome::wrong_result, ErrorCode::wrong_result, result.detail);
+  double run_ns = read_run_ns(step.reply);
   first_output_.clear();
   for (const CaseBuffer& b : c.buffers) {
     if (b.role == ArgRole::input) continue;
@@ -349,6 +358,7 @@ CaseResult WorkerDevice::verify_case(const Candidate& candidate, Case& c, Verdic
   step = run_retried(candidate, c, true);
   result.red_zones_clean = step.outcome != Outcome::out_of_bounds;
   if (step.outcome != Outcome::ok) return fail(step.outcome, step.code, step.detail);
+  run_ns = std::min(run_ns, read_run_ns(step.reply));
   std::size_t at = 0;
   for (const CaseBuffer& b : c.buffers) {
     if (b.role == ArgRole::input) continue;
@@ -369,6 +379,12 @@ CaseResult WorkerDevice::verify_case(const Candidate& candidate, Case& c, Verdic
     return fail(Outcome::nondeterministic, ErrorCode::nondeterministic, "two runs on the same inputs differ");
   }
   result.passed = true;
+  // A search has no use for what cannot win, and the rest of its trial would cost as much as many good ones.
+  if (depth == Depth::quick && is_hopeless(run_ns, c)) {
+    return fail(Outcome::timeout, ErrorCode::timeout,
+                fmt::format("given up: {:.3g} ms where the best takes {:.3g} ms", run_ns * 1e-6, c.best_run_ns * 1e-6));
+  }
+  if (c.best_run_ns == 0 || run_ns < c.best_run_ns) c.best_run_ns = run_ns;
   return result;
 }
 
@@ -390,7 +406,7 @@ Verdict WorkerDevice::verify(const Candidate& candidate, Depth depth) {
       return verdict;
     }
     if (!c.usable) continue;
-    verdict.cases.push_back(verify_case(candidate, c, verdict));
+    verdict.cases.push_back(verify_case(candidate, c, depth, verdict));
     if (verdict.outcome != Outcome::ok) {
       // Whatever wrote where it should not may have harmed the process as well.
       if (verdict.outcome == Outcome::out_of_bounds && worker_->is_alive()) {

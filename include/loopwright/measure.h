@@ -20,6 +20,8 @@ struct InterleaveOptions {
   int rounds = 21;             ///< samples of each contender
   double budget_s = 10;        ///< fewer rounds, but at least 5, when all would take longer
   std::uint64_t seed = 1;      ///< of the order within each round
+  double settle_s = 0;         ///< pause and one untimed call before each sample: worker threads of the contender before
+                               ///< that wait for more work by spinning go to sleep
 };
 
 /// Runs every contender once in each round, in random order, after one warm-up round, so that drifts of the machine

@@ -123,9 +123,11 @@ class Schedule {
   /// `order` permutes the dimensions of the copy, and each factor > 1 in `tiles` (per dimension of `buffer`) moves an
   /// innermost tile of that dimension to the end of the layout (packing); rows beyond the region are zero when a tile is
   /// padded. Empty = the buffer's own order, no tiles. An empty loop name stages the whole buffer at the start of the
-  /// kernel. Returns the loops of the copy, outermost first.
+  /// kernel. `converted`: every read goes through a cast to one dtype, and the copy holds what the cast gives. Returns the
+  /// loops of the copy, outermost first.
   std::vector<LoopId> stage(const std::string& buffer, const LoopId& loop, Place place,
-                            const std::vector<int>& order = {}, const std::vector<std::int64_t>& tiles = {});
+                            const std::vector<int>& order = {}, const std::vector<std::int64_t>& tiles = {},
+                            bool converted = false);
   /// Splits the reduction over `loop` into `ways` partial results that are combined afterwards: partial w takes the
   /// iterations with index % ways == w (`interleaved`, for vector lanes) or the w-th block (for workers). Returns
   /// {loop over ways, inner loop, loop of the combination}.

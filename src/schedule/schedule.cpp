@@ -168,8 +168,9 @@ std::vector<LoopId> Schedule::hold(const std::string& buffer, const LoopId& loop
 }
 
 std::vector<LoopId> Schedule::stage(const std::string& buffer, const LoopId& loop, Place place,
-                                    const std::vector<int>& order, const std::vector<std::int64_t>& tiles) {
-  const schedule::Step step = schedule::Stage{buffer, loop.name, place, order, tiles};
+                                    const std::vector<int>& order, const std::vector<std::int64_t>& tiles,
+                                    bool converted) {
+  const schedule::Step step = schedule::Stage{buffer, loop.name, place, order, tiles, converted};
   return as_loops(take(&step));
 }
 

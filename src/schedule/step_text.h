@@ -43,6 +43,9 @@ class FieldWriter {
     add(w);
     numbers(std::vector<std::int64_t>(n.begin(), n.end()));
   }
+  void optional_word(std::string_view w, bool present) {
+    if (present) add(w);
+  }
   /// The name, or `*` when it is empty.
   void name_or_all(const std::string& n) { add(n.empty() ? "*" : n); }
   std::string take() { return std::move(out_); }
@@ -77,6 +80,7 @@ class FieldReader {
       n.push_back(static_cast<Int>(v));
     }
   }
+  void optional_word(std::string_view w, bool& present) { present = status_.ok() && reader_.accept(w); }
   void name_or_all(std::string& n);
   const Status& status() const { return status_; }
 

@@ -122,6 +122,7 @@ schedule::Step a_stage(const ir::Kernel& k, const Parts& p, Random& random) {
   if (random() % 2)
     for (std::size_t d = 0; d < rank; ++d)
       s.tiles.push_back(one_of(std::vector<std::int64_t>{1, 1, 2, 4}, random));
+  s.converted = random() % 4 == 0;
   return s;
 }
 

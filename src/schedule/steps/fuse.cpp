@@ -29,13 +29,15 @@ Result<Applied> apply(const ir::Kernel& k, const Fuse& step) {
 
   Names names(k);
   const ir::Var fused = names.var(step.outer + "_f");
-  const ir::Facts facts = facts_before(k, site);
+  ir::Facts facts = facts_before(k, site);
   const Expr f = ir::var(fused);
+  const Expr extent = ir::simplify(outer.extent * inner.extent, facts);
   Stmt body = inner.body;
   for (auto it = conditions.rbegin(); it != conditions.rend(); ++it) body = ir::if_then(*it, body);
-  body = ir::substitute(body,
-                        {{outer.var, ir::floor_div(f, inner.extent)}, {inner.var, ir::mod(f, inner.extent)}});
-  body = ir::loop(fused, ir::simplify(outer.extent * inner.extent, facts), body);
+  facts.bind_loop(fused, extent);
+  body = ir::substitute(body, {{outer.var, ir::simplify(ir::floor_div(f, inner.extent), facts)},
+                               {inner.var, ir::simplify(ir::mod(f, inner.extent), facts)}});
+  body = ir::loop(fused, extent, body);
   return Applied{edit(k, {{site.stmt().get(), body}}), {fused.hint}};
 }
 

@@ -136,12 +136,40 @@ Stmt make_copy(const ir::Buffer& buffer, const ir::Buffer& copy, const Layout& l
     if (r.exceeds) require(ir::lt(index[d], buffer->shape[d]));
   }
   for (const Var& v : loops) target.push_back(ir::var(v));
-  Expr value = ir::load(buffer, index);
+  Expr value = ir::cast(ir::load(buffer, index), copy->dtype);
   if (const Expr inside = conjunction(conditions))
-    value = ir::select(inside, value, ir::constant(0, buffer->dtype));
+    value = ir::select(inside, value, ir::constant(0, copy->dtype));
   Stmt s = ir::store(copy, target, value);
   for (std::size_t i = loops.size(); i-- > 0;) s = ir::loop(loops[i], copy->shape[i], s);
   return s;
+}
+
+/// The body with a buffer of the casts' dtype in place of `buffer` and the casts around its reads.
+struct Converted {
+  ir::Buffer buffer;
+  Stmt body;
+};
+Result<Converted> convert_reads(const ir::Kernel& k, const Stmt& body, const ir::Buffer& buffer) {
+  Converted out{nullptr, nullptr};
+  bool several = false;
+  out.body = ir::rewrite(body, [&](const Expr& e) {
+    const auto* c = as<ir::Cast>(e);
+    const auto* l = c != nullptr ? as<ir::Load>(c->a) : nullptr;
+    if (l == nullptr || l->buffer != buffer) return e;
+    if (out.buffer == nullptr) {
+      ir::BufferInfo info = *buffer;
+      info.dtype = e->dtype;
+      out.buffer = std::make_shared<const ir::BufferInfo>(std::move(info));
+    }
+    several = several || out.buffer->dtype != e->dtype;
+    return ir::load(out.buffer, l->index);
+  }, [](const Stmt& s) { return s; });
+  for (const Access& a : collect_accesses(out.body))
+    if (a.buffer == buffer || several)
+      return rejected(kCode, several ? "reads of `" + buffer->name + "` are cast to several dtypes"
+                                     : "`" + buffer->name + "` is read without a cast", k, a.statement,
+                      "reads that all go through a cast to one dtype, or the copy without `converted`");
+  return out;
 }
 
 }  // namespace
@@ -173,14 +201,18 @@ Result<Applied> apply(const ir::Kernel& k, const Stage& step) {
   LW_CHECK(check_source(k, buffer, site, step.loop.empty() ? k.body : site.stmt()));
 
   layout.region = region_of(reads, {buffer}, facts, true);
+  Converted source{buffer, body};
+  if (step.converted) {
+    LW_TRY(source, convert_reads(k, body, buffer));
+  }
   Names names(k);
   LW_TRY(const ir::Buffer copy,
-         make_local(buffer, names.take(buffer->name + (is_tiled(layout) ? "_packed" : "_staged")),
+         make_local(source.buffer, names.take(buffer->name + (is_tiled(layout) ? "_packed" : "_staged")),
                     layout_shape(layout, facts), step.place, kCode));
   std::vector<Var> loops;
   for (std::size_t i = 0; i < copy->shape.size(); ++i)
     loops.push_back(names.var(copy->name + "_" + std::to_string(i)));
-  const Stmt moved = redirect(body, facts, {{buffer, copy}}, layout_index(layout));
+  const Stmt moved = redirect(source.body, facts, {{source.buffer, copy}}, layout_index(layout));
   const Stmt inside = ir::alloc(copy, ir::seq({make_copy(buffer, copy, layout, loops, facts), moved}));
   Applied out{k, {}};
   if (step.loop.empty()) out.kernel.body = inside;

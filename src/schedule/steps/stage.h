@@ -7,7 +7,8 @@
 //
 // `order` permutes the dimensions; each factor above 1 in `tiles` (one a dimension of the buffer) moves an innermost
 // tile of that dimension to the end. Positions beyond the region or the buffer hold zero. `at *` stages the whole buffer
-// at the start of the kernel. Conditions in the body that only kept such positions away go (see drop_guards).
+// at the start of the kernel. Conditions in the body that only kept such positions away go (see drop_guards). With
+// `converted`, every read of the body goes through a cast to one dtype, and the copy holds what the cast gives.
 // Legality: the body reads the buffer and does not write it, nothing around the loop writes it, and it is an input or
 // written in full before. Rejections: illegal_stage (says which), bad_argument (order, tiles), unknown_buffer,
 // unknown_loop; too_large or illegal_stage where the region does not fit `registers`.
@@ -23,6 +24,7 @@ struct Stage {
   Place place = Place::shared;
   std::vector<int> order;
   std::vector<std::int64_t> tiles;
+  bool converted = false;
 
   template <class Self, class F>
   static void fields(Self& s, F& f) {
@@ -33,6 +35,7 @@ struct Stage {
     f.choice(place_words(), s.place);
     f.optional_numbers("order", s.order);
     f.optional_numbers("tiles", s.tiles);
+    f.optional_word("converted", s.converted);
   }
 };
 
