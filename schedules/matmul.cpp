@@ -66,6 +66,34 @@ bool is_narrow(const Schedule& s, const std::string& operand, const NestInfo& pr
   return s.buffer(operand).dtype != s.buffer(product.buffer).dtype;
 }
 
+/// When an operand is copied into panels that the register tile reads from front to back.
+enum class Packing : std::int64_t { never, each_tile, once };
+
+struct PanelLayout {
+  int panel, reduction;  ///< dimensions of the operand
+  std::int64_t width;    ///< of a panel
+  bool converts;         ///< the panels hold the elements in the accumulator's dtype
+  bool is_vector;        ///< a panel's width is copied as vectors; otherwise by unrolled scalars
+  bool is_parallel;
+};
+
+void pack(Schedule& s, const std::string& operand, Packing when, const LoopId& tile_loop, const PanelLayout& layout) {
+  if (when == Packing::never || !s.ok()) return;
+  const bool once = when == Packing::once;
+  const std::vector<LoopId> copy =
+      s.stage(operand, once ? LoopId{} : tile_loop, once ? Place::global : Place::shared,
+              panel_order(s, operand, layout.panel, layout.reduction),
+              panel_tiles(s, operand, layout.panel, layout.width), layout.converts);
+  if (!s.ok()) return;
+  if (layout.width > 1) {
+    s.attempt([&](Schedule& t) { layout.is_vector ? t.vectorize(copy.back()) : t.unroll(copy.back()); });
+  }
+  if (once && layout.is_parallel) {
+    // All dimensions in front of the reduction: batches and panels.
+    s.attempt([&](Schedule& t) { t.parallel(fuse_all(t, {copy.begin(), copy.end() - 2})); });
+  }
+}
+
 /// The buffer that the product is summed into now.
 std::string updated_buffer(const Schedule& s) {
   const std::vector<NestInfo> sums = updates(s);
@@ -93,8 +121,8 @@ void schedule_matmul(Schedule& s, Space& k) {
       k.pick("row_panels", {16, 8, 32, 4, 1, 64});  // cache tile in register tiles
   const std::int64_t column_panels = k.pick("column_panels", {16, 8, 32, 4, 1, 64});
   const std::int64_t depth = k.pick("depth", {256, 512, 128, 1024, 0});  // of the reduction; 0 = all of it
-  const bool packs_left = k.pick_flag("pack_left", true);
-  const bool packs_right = k.pick_flag("pack_right", true);
+  const auto left_packing = static_cast<Packing>(k.pick("pack_left", {2, 1, 0}));
+  const auto right_packing = static_cast<Packing>(k.pick("pack_right", {2, 1, 0}));
   const bool is_parallel = k.pick_flag("parallel", true);
   const bool converts = k.pick_flag("convert", true);  // while packing, rather than at every use
 
@@ -102,11 +130,6 @@ void schedule_matmul(Schedule& s, Space& k) {
   const std::vector<Product> products = find_products(s);
   if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
   const Product p = products[0];
-  const int left_row = dimension_of(p.nest, p.left, p.row),
-            left_sum = dimension_of(p.nest, p.left, p.reduction);
-  const int right_column = dimension_of(p.nest, p.right, p.column),
-            right_sum = dimension_of(p.nest, p.right, p.reduction);
-
   const std::vector<LoopId> i = s.split(p.row, {row_panels, rows});
   const std::vector<LoopId> j = s.split(p.column, {column_panels, columns});
   if (!s.ok()) return;
@@ -133,21 +156,16 @@ void schedule_matmul(Schedule& s, Space& k) {
     if (!s.ok()) return;
     s.attempt([&](Schedule& t) { vectorize_inner(t, e.back(), 2 * natural_lanes(t, tail[0])); });
   }
-  const LoopId home = is_deep ? r[0] : j[0];
-  if (packs_right) {
-    const std::vector<LoopId> copy =
-        s.stage(p.right, home, Place::shared, panel_order(s, p.right, right_column, right_sum),
-                panel_tiles(s, p.right, right_column, columns), converts && is_narrow(s, p.right, p.nest));
-    if (!s.ok()) return;
-    s.attempt([&](Schedule& t) { t.vectorize(copy.back()); });
-  }
-  if (packs_left) {
-    const std::vector<LoopId> copy =
-        s.stage(p.left, home, Place::shared, panel_order(s, p.left, left_row, left_sum),
-                panel_tiles(s, p.left, left_row, rows), converts && is_narrow(s, p.left, p.nest));
-    if (!s.ok()) return;
-    s.attempt([&](Schedule& t) { t.unroll(copy.back()); });
-  }
+  const LoopId tile_loop = is_deep ? r[0] : j[0];
+  pack(s, p.right, right_packing, tile_loop,
+       {.panel = dimension_of(p.nest, p.right, p.column), .reduction = dimension_of(p.nest, p.right, p.reduction),
+        .width = columns, .converts = converts && is_narrow(s, p.right, p.nest), .is_vector = true,
+        .is_parallel = is_parallel});
+  pack(s, p.left, left_packing, tile_loop,
+       {.panel = dimension_of(p.nest, p.left, p.row), .reduction = dimension_of(p.nest, p.left, p.reduction),
+        .width = rows, .converts = converts && is_narrow(s, p.left, p.nest), .is_vector = false,
+        .is_parallel = is_parallel});
+  if (!s.ok()) return;
   const std::string tile = updated_buffer(s);
   const std::vector<LoopId> back = s.hold(tile, i[1], Place::registers);
   if (!s.ok()) return;
