@@ -66,6 +66,16 @@ bool is_narrow(const Schedule& s, const std::string& operand, const NestInfo& pr
   return s.buffer(operand).dtype != s.buffer(product.buffer).dtype;
 }
 
+/// Vectors in a register tile that leave no partial tile, where that can be known; all of them where none does.
+std::vector<std::int64_t> dividing_widths(const Schedule& s, const LoopId& column, std::int64_t lanes) {
+  const std::vector<std::int64_t> all = {2, 1, 3, 4};
+  const auto extent = s.constant_extent(column);
+  std::vector<std::int64_t> dividing;
+  for (const std::int64_t v : all)
+    if (extent && *extent % (v * lanes) == 0) dividing.push_back(v);
+  return dividing.empty() ? all : dividing;
+}
+
 /// When an operand is copied into panels that the register tile reads from front to back.
 enum class Packing : std::int64_t { never, each_tile, once };
 
@@ -115,8 +125,13 @@ bool is_matmul(const Schedule& s) { return updates(s).size() == 1 && find_produc
 
 void schedule_matmul(Schedule& s, Space& k) {
   const std::int64_t lanes = natural_lanes(s, updates(s)[0]);
-  const std::int64_t rows = k.pick("rows", {6, 4, 8, 2, 1});             // register tile: rows ...
-  const std::int64_t columns = k.pick("columns", {2, 1, 3, 4}) * lanes;  // ... by vectors of columns
+  inline_intermediates(s);
+  const std::vector<Product> products = find_products(s);
+  if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
+  const Product p = products[0];
+  const std::int64_t rows = k.pick("rows", {6, 4, 8, 2, 1});  // register tile: rows ...
+  const std::int64_t columns =
+      k.pick("columns", dividing_widths(s, p.column, lanes)) * lanes;  // ... by vectors of columns
   const std::int64_t row_panels =
       k.pick("row_panels", {16, 8, 32, 4, 1, 64});  // cache tile in register tiles
   const std::int64_t column_panels = k.pick("column_panels", {16, 8, 32, 4, 1, 64});
@@ -126,10 +141,6 @@ void schedule_matmul(Schedule& s, Space& k) {
   const bool is_parallel = k.pick_flag("parallel", true);
   const bool converts = k.pick_flag("convert", true);  // while packing, rather than at every use
 
-  inline_intermediates(s);
-  const std::vector<Product> products = find_products(s);
-  if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
-  const Product p = products[0];
   const std::vector<LoopId> i = s.split(p.row, {row_panels, rows});
   const std::vector<LoopId> j = s.split(p.column, {column_panels, columns});
   if (!s.ok()) return;

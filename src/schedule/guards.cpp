@@ -47,21 +47,42 @@ class GuardDropper {
           if (as<ir::If>(s)) guards.push_back(s);
         },
         [](const Expr&) {});
-    // Innermost first, and one at a time: a dropped condition is a new kernel with new nodes above it.
+    // Innermost first, and one at a time: a changed condition is a new kernel with new nodes above it.
     for (std::size_t i = guards.size(); i > 0; --i) {
       const auto site = find_stmt(k_, guards[i - 1]);
-      if (!site || !is_superfluous(*site)) continue;
-      k_ = edit(k_, {{site->stmt().get(), as<ir::If>(site->stmt())->then}});
+      if (!site) continue;
+      const Stmt relaxed = relax(*site);
+      if (relaxed == site->stmt()) continue;
+      k_ = edit(k_, {{site->stmt().get(), relaxed}});
       return run();
     }
     return k_;
   }
 
  private:
-  bool is_superfluous(const Site& site) {
-    const auto& guard = std::get<ir::If>(site.stmt()->v);
+  /// The guard for the first iteration of the loop that holds it, when the others may do as that one does: the tile that
+  /// this loop walks over is then computed in full or not at all. Just the body when that condition always holds.
+  Stmt relax(const Site& site) {
+    const Stmt& unchanged = site.stmt();
+    const auto& guard = std::get<ir::If>(unchanged->v);
     const auto* x = as<ir::Binary>(guard.condition);
-    if (!x || x->op != ir::BinaryOp::lt) return false;
+    if (!x || x->op != ir::BinaryOp::lt) return unchanged;
+    const ir::Loop* around = nullptr;
+    for (const Stmt& s : site.path)
+      if (const auto* l = as<ir::Loop>(s)) around = l;
+    if (around == nullptr || !ir::uses(guard.condition, around->var)) return unchanged;
+    const ir::Facts facts = facts_before(k_, site);
+    const Expr first = ir::simplify(ir::substitute(guard.condition, {{around->var, ir::int_imm(0)}}), facts);
+    const bool always = facts.proves(first);
+    ir::Facts when_first = facts;
+    when_first.assume(first);
+    if (!is_superfluous(site, *x, when_first)) return unchanged;
+    return always ? guard.then : ir::if_then(first, guard.then);
+  }
+
+  /// Whether the body may run wherever `facts` hold.
+  bool is_superfluous(const Site& site, const ir::Binary& condition, const ir::Facts& facts) {
+    const auto& guard = std::get<ir::If>(site.stmt()->v);
     const std::vector<Access> inside = collect_accesses(guard.then);
     std::set<ir::Buffer> targets;
     for (const Access& a : inside) {
@@ -69,11 +90,10 @@ class GuardDropper {
       if (a.writes()) targets.insert(a.buffer);
     }
     if (targets.empty()) return false;
-    const ir::Facts facts = facts_before(k_, site);
     for (const Access& a : inside)
       if (!is_safe(a, site, facts)) return false;
     return std::all_of(targets.begin(), targets.end(),
-                       [&](const ir::Buffer& b) { return is_unread_outside(b, inside, site, *x, facts); });
+                       [&](const ir::Buffer& b) { return is_unread_outside(b, inside, site, condition, facts); });
   }
 
   /// In bounds without the condition, and of memory that holds something.
@@ -87,7 +107,8 @@ class GuardDropper {
         return false;
     if (is_param(k_, a.buffer)) return a.kind == Access::Kind::read && is_input(a.buffer);
     const auto alloc = find_alloc(k_, a.buffer->name);
-    if (!alloc || a.buffer->memory == ir::Memory::global) return false;
+    if (!alloc) return false;
+    if (a.writes() && a.buffer->memory == ir::Memory::global) return false;
     return a.kind == Access::Kind::write || is_fully_written(k_, *alloc, site.stmt());
   }
 

@@ -52,8 +52,9 @@ bool is_fully_written(const ir::Kernel& k, const Site& alloc, const ir::Stmt& re
 bool is_written_before(const ir::Kernel& k, const Site& site, const ir::Buffer& buffer, const Region& region,
                        const std::vector<ir::Var>& t, const std::vector<ir::Expr>& conditions);
 
-/// Conditions around stores to local buffers that only kept padding from being computed go away: every read inside is
-/// of memory that is written in full, and nobody reads the elements that the condition left out.
+/// Conditions around stores to local buffers that only kept padding from being computed go away, or, where a whole tile
+/// may lie beyond, ask for the tile's first element alone: every read inside is of memory that is written in full, and
+/// nobody reads the elements that the condition left out.
 ir::Kernel drop_guards(ir::Kernel k);
 
 }  // namespace loopwright::schedule
