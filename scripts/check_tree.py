@@ -60,7 +60,7 @@ def list_files(root):
     found = []
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(f for f in folders if f not in SKIPPED_FOLDERS)
-        found += [Path(folder, name).relative_to(root).as_posix() for name in names]
+        found += [Path(folder, name).relative_to(root).as_posix() for name in names if name not in SKIPPED_FOLDERS]
     return sorted(found)
 
 

@@ -379,8 +379,9 @@ CaseResult WorkerDevice::verify_case(const Candidate& candidate, Case& c, Depth 
     return fail(Outcome::nondeterministic, ErrorCode::nondeterministic, "two runs on the same inputs differ");
   }
   result.passed = true;
-  // A search has no use for what cannot win, and the rest of its trial would cost as much as many good ones.
-  if (depth == Depth::quick && is_hopeless(run_ns, c)) {
+  // A search has no use for what cannot win, and the rest of its trial would cost as much as many good ones. With symbols
+  // it may still win elsewhere.
+  if (depth == Depth::quick && c.probe.empty() && is_hopeless(run_ns, c)) {
     return fail(Outcome::timeout, ErrorCode::timeout,
                 fmt::format("given up: {:.3g} ms where the best takes {:.3g} ms", run_ns * 1e-6, c.best_run_ns * 1e-6));
   }

@@ -81,8 +81,14 @@ llvm::Value* ConvertEmitter::round_bf16(V value) {
   return b_.CreateSelect(b_.CreateFCmpUNO(value, value), number(value, NAN), kept);
 }
 
+/// Half to float, behind a fence: LLVM would move what follows to halves, and for a minimum of those call fminf.
+llvm::Value* ConvertEmitter::extend_half(V value) {
+  const V wide = b_.CreateFPExt(value, like(value, b_.getFloatTy()));
+  return b_.CreateArithmeticFence(wide, wide->getType());
+}
+
 llvm::Value* ConvertEmitter::round_f16(V value) {
-  if (f16c_) return b_.CreateFPExt(b_.CreateFPTrunc(value, like(value, b_.getHalfTy())), value->getType());
+  if (f16c_) return extend_half(b_.CreateFPTrunc(value, like(value, b_.getHalfTy())));
   const V magnitude = b_.CreateIntrinsic(llvm::Intrinsic::fabs, {value->getType()}, {value});
   const V x = as_bits(magnitude);
   const V odd = b_.CreateAnd(b_.CreateLShr(x, bits(value, 13)), bits(value, 1));
@@ -96,7 +102,7 @@ llvm::Value* ConvertEmitter::round_f16(V value) {
 }
 
 llvm::Value* ConvertEmitter::f16_from_memory(V stored) {
-  if (f16c_) return b_.CreateFPExt(stored, like(stored, b_.getFloatTy()));
+  if (f16c_) return extend_half(stored);
   const V x = b_.CreateZExt(stored, like(stored, b_.getInt32Ty()));
   const V sign = b_.CreateShl(b_.CreateAnd(x, bits(x, 0x8000)), bits(x, 16));
   const V magnitude = b_.CreateShl(b_.CreateAnd(x, bits(x, 0x7fff)), bits(x, 13));

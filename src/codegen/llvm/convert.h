@@ -34,6 +34,7 @@ class ConvertEmitter {
   V as_float(V x) { return b_.CreateBitCast(x, like(x, b_.getFloatTy())); }
   V number(V x, double value) const;
   V round_bf16(V value);
+  V extend_half(V value);
   V round_f16(V value);
   V f16_from_memory(V stored);
   V f16_to_memory(V value);

@@ -162,7 +162,7 @@ Result<Converted> convert_reads(const ir::Kernel& k, const Stmt& body, const ir:
       out.buffer = std::make_shared<const ir::BufferInfo>(std::move(info));
     }
     several = several || out.buffer->dtype != e->dtype;
-    return ir::load(out.buffer, l->index);
+    return several ? e : ir::load(out.buffer, l->index);
   }, [](const Stmt& s) { return s; });
   for (const Access& a : collect_accesses(out.body))
     if (a.buffer == buffer || several)
