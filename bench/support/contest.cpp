@@ -16,6 +16,9 @@
 namespace loopwright::bench {
 namespace {
 
+/// OpenBLAS's workers were seen to spin for more than 0.1 s after a call, on a core that the next contender needs.
+constexpr double kSettleS = 0.25;
+
 /// The first line that a command prints, "unknown" when it fails.
 std::string first_line(const char* command) {
   std::string line;
@@ -78,7 +81,7 @@ void Contest::add(const std::string& name, const std::function<void()>& ours,
   std::vector<std::function<void()>> all = {ours};
   for (const Contender& c : contenders) all.push_back(c.run);
   const std::vector<Timing> times =
-      time_interleaved(all, {.min_sample_s = 5e-3, .rounds = 25, .budget_s = 20, .seed = 1, .settle_s = 0.06});
+      time_interleaved(all, {.min_sample_s = 5e-3, .rounds = 25, .budget_s = 20, .seed = 1, .settle_s = kSettleS});
   for (std::size_t c = 0; c < contenders.size(); ++c) {
     rows_.push_back({name, contenders[c].name, times[0], times[c + 1], error, target});
     const Row& r = rows_.back();
