@@ -17,6 +17,9 @@ void schedule_elementwise(Schedule& s, Space& k) {
       k.pick("block", {64, 16, 256, 1024});  // iterations that one worker takes at once
   const bool is_parallel = k.pick_flag("parallel", true);
   inline_intermediates(s);
+  const std::vector<NestInfo> written = outputs(s);
+  if (s.ok() && !written.empty() && k.pick_flag("stream", is_beyond_caches(s, written[0].buffer)))
+    for (const NestInfo& nest : written) s.attempt([&](Schedule& t) { t.stream(nest.buffer); });
   for (const NestInfo& nest : outputs(s)) {
     if (!s.ok()) return;
     const std::vector<LoopId> loops = fuse_contiguous(s, nest);

@@ -144,6 +144,17 @@ void reduce_in_vectors(Schedule& s, const LoopId& loop, std::int64_t lanes, std:
   if (s.ok()) s.unroll(combine);
 }
 
+bool is_beyond_caches(const Schedule& s, const std::string& output) {
+  const BufferShape shape = s.buffer(output);
+  double bytes = size_bytes(shape.dtype);
+  for (const Dim& d : shape.shape) {
+    const auto extent = d.constant();
+    if (!extent) return false;
+    bytes *= static_cast<double>(*extent);
+  }
+  return bytes > static_cast<double>(std::max(s.target().l2_bytes, s.target().l3_bytes));
+}
+
 std::int64_t natural_lanes(const Schedule& s, const NestInfo& nest) {
   int bytes = size_bytes(s.buffer(nest.buffer).dtype);
   for (const ReadInfo& r : nest.reads) bytes = std::max(bytes, size_bytes(s.buffer(r.buffer).dtype));

@@ -46,6 +46,9 @@ LoopId vectorize_inner(Schedule& s, const LoopId& loop, std::int64_t width);
 /// tree: first vectors, then lanes.
 void reduce_in_vectors(Schedule& s, const LoopId& loop, std::int64_t lanes, std::int64_t vectors);
 
+/// Whether the output is one that no cache of the target would keep; false where its size depends on symbols.
+bool is_beyond_caches(const Schedule& s, const std::string& output);
+
 /// Lanes of the widest vector in the computation's widest element type among a nest's write and reads.
 std::int64_t natural_lanes(const Schedule& s, const NestInfo& nest);
 

@@ -30,6 +30,8 @@ void schedule_row_reduction(Schedule& s, Space& k) {
   const int row_count = count_row_loops(s);
   if (!s.ok() || row_count < 1) return s.reject("reductions over different rows");
   const NestInfo last = outputs(s)[0];
+  if (k.pick_flag("stream", is_beyond_caches(s, last.buffer)))
+    s.attempt([&](Schedule& t) { t.stream(last.buffer); });
   LoopId row = fuse_all(s, {last.loops.begin(), last.loops.begin() + row_count});
   if (rows_per_task > 1) {
     const std::vector<LoopId> parts = s.split(row, {rows_per_task});

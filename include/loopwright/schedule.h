@@ -133,6 +133,9 @@ class Schedule {
   /// {loop over ways, inner loop, loop of the combination}.
   std::vector<LoopId> reduce_across(const LoopId& loop, std::int64_t ways, bool interleaved, Place place);
 
+  /// Stores to an output that the kernel does not read go past the caches.
+  void stream(const std::string& buffer);
+
   // ---- assumptions of the variant
   /// The variant serves only values of the workload's symbol that are multiples of `factor`.
   void assume_multiple(const std::string& symbol, std::int64_t factor);

@@ -23,6 +23,7 @@ std::string_view name(Memory memory);
 struct Param {
   Buffer buffer;
   ArgRole role = ArgRole::input;  ///< input, output, inout
+  bool is_streamed = false;       ///< of an output: stores go past the caches where the target can do so
 };
 
 /// A symbol's value inside the kernel is the variable.

@@ -114,6 +114,7 @@ class KernelParser {
         if (in_.accept("out")) p.role = ArgRole::output;
         else if (in_.accept("inout")) p.role = ArgRole::inout;
         else if (!in_.accept("in")) return in_.unexpected("a kernel parameter", "in, out or inout");
+        p.is_streamed = p.role == ArgRole::output && in_.accept("streamed");
         scope_.buffers[buffer->name] = buffer;
         out_.params.push_back(std::move(p));
       } while (in_.accept(","));

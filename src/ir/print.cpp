@@ -146,7 +146,8 @@ class Printer {
     names.reserve(k);
     std::vector<std::string> params;
     for (const Param& p : k.params)
-      params.push_back(declaration(p.buffer) + " " + std::string(role_word(p.role)));
+      params.push_back(declaration(p.buffer) + " " + std::string(role_word(p.role)) +
+                       (p.is_streamed ? " streamed" : ""));
     line("kernel " + k.name + "(" + text::join(params, ", ") + ")");
     ++depth_;
     for (const SymbolParam& s : k.symbols)

@@ -180,6 +180,11 @@ std::vector<LoopId> Schedule::reduce_across(const LoopId& loop, std::int64_t way
   return as_loops(take(&step));
 }
 
+void Schedule::stream(const std::string& buffer) {
+  const schedule::Step step = schedule::Stream{buffer};
+  take(&step);
+}
+
 void Schedule::assume_multiple(const std::string& symbol, std::int64_t factor) {
   const schedule::Step step = schedule::AssumeMultiple{symbol, factor};
   take(&step);

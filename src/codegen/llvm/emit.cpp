@@ -1,5 +1,6 @@
 #include "src/codegen/llvm/emit.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/MDBuilder.h>
 
 #include <algorithm>
@@ -105,6 +106,9 @@ class ModuleEmitter {
       BufferPlace place = scopes_[i];
       place.address = load_constant(pointer, addresses, i);
       place.address->setName(out_.args[i].name);
+      place.is_streamed = std::any_of(kernel_.params.begin(), kernel_.params.end(), [&](const ir::Param& p) {
+        return p.buffer.get() == buffers_[i] && p.is_streamed;
+      });
       places[buffers_[i]] = place;
     }
     FunctionEmitter emitter(kernel_, machine_.target(), b_, callees, scratch, std::move(places), scopes_.back());
@@ -142,6 +146,8 @@ class ModuleEmitter {
       b_.CreateCondBr(b_.CreateICmpSLT(next, end), loop, done);
     }
     b_.SetInsertPoint(done);
+    // Whoever is told that this range is done must see stores that went past the caches.
+    if (emitter.has_streamed()) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
     b_.CreateRetVoid();
     return Unit{};
   }

@@ -22,6 +22,7 @@ struct BufferPlace {
   llvm::Value* address = nullptr;
   llvm::MDNode* scope = nullptr;
   llvm::MDNode* apart_from = nullptr;
+  bool is_streamed = false;           ///< stores of whole vectors go past the caches
   std::int64_t private_elements = 0;  ///< of an array on the stack: its elements may be touched at any time
 };
 using BufferPlaces = std::map<const ir::BufferInfo*, BufferPlace>;
@@ -36,6 +37,8 @@ class FunctionEmitter {
   llvm::Value* emit_index(const ir::Expr& e) { return eval(e); }
   /// Largest number of bytes of scratch in use at once.
   SizeExpr scratch_bytes() const { return scratch_peak_; }
+  /// Some stores went past the caches: others see them after a fence.
+  bool has_streamed() const { return has_streamed_; }
 
  private:
   using V = llvm::Value*;
@@ -76,6 +79,7 @@ class FunctionEmitter {
   V load_contiguous(const ir::BufferInfo& buffer, const BufferPlace& place, V first, bool backward);
   void store(const ir::Buffer& buffer, const std::vector<ir::Expr>& index, V value);
   void store_lanes(const ir::BufferInfo& buffer, const BufferPlace& place, V indices, V value);
+  void store_streamed(V value, V address, llvm::Align align, const BufferPlace& place);
   V address_if_any(V address);
   bool is_private(const BufferPlace& place, V first, unsigned count) const;
   V element_address(const ir::BufferInfo& buffer, const BufferPlace& place, V index);
@@ -109,6 +113,8 @@ class FunctionEmitter {
   V scratch_;
   BufferPlaces places_;
   BufferPlace scratch_place_;
+  std::uint64_t vector_bytes_;
+  bool has_streamed_ = false;
   ir::Expr scratch_used_;     ///< bytes, at this point of the nest
   SizeExpr scratch_peak_;
   V nowhere_ = nullptr;       ///< memory that is read when no lane is on

@@ -38,6 +38,8 @@ std::vector<TracedStep> every_step() {
           {Stage{"x", "i", Place::shared, {1, 0}, {1, 16}}, {"x_packed_0"}},
           {ReduceAcross{"r", 8, true, Place::registers}, {"r_w", "r_i", "r_c"}},
           {ReduceAcross{"r", 4, false, Place::global}, {}},
+          {Stage{"x", "i", Place::shared, {}, {}, true}, {"x_staged_0"}},
+          {Stream{"y"}, {}},
           {AssumeMultiple{"n", 8}, {}},
           {AssumeAlignment{64}, {}}};
 }

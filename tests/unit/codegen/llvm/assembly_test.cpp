@@ -69,6 +69,23 @@ TEST(Assembly, RowSumsKeepSeveralVectorAccumulators) {
   EXPECT_EQ(count(text, "32-byte Spill"), 0) << text;
 }
 
+TEST(Assembly, StreamedOutputsGoPastTheCachesInWholeVectorsAndAreFenced) {
+  const std::string kernel = R"(kernel scale(x: f32[n] in, y: f32[n] out streamed)
+  symbol n in 1..65536
+  level scheduled
+  for o in 0..floor_div(n + 15, 16) parallel
+    for i in 0..16 vectorize
+      if o*16 + i < n
+        y[o*16 + i] = x[o*16 + i]*2.0f32
+)";
+  const std::string text = assemble(kernel);
+  EXPECT_EQ(count(text, "vmovntps"), 2) << text;
+  EXPECT_EQ(count(text, "sfence"), 1) << text;
+  std::string kept = kernel;
+  kept.erase(kept.find(" streamed"), 9);
+  EXPECT_EQ(count(assemble(kept), "vmovntps"), 0);
+}
+
 TEST(Assembly, Bf16StreamsAreConvertedInVectors) {
   const std::string text = assemble(R"(kernel scale(x: bf16[n] in, y: bf16[n] out)
   symbol n in 16..65536

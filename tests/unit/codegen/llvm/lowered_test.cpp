@@ -104,6 +104,29 @@ TEST(Lowered, BordersAndSeamsInEveryPosition) {
   }
 }
 
+TEST(Lowered, StreamedOutputsAtAnyAlignment) {
+  // Rows of odd length: no two of them lie alike.
+  for (const std::int64_t n : {1, 17, 63, 129}) {
+    EXPECT_EQ(check(R"(kernel add(x: bf16[m, n] in, y: f32[m, n] out streamed, z: bf16[m, n] out streamed)
+  symbol m in 1..64
+  symbol n in 1..4096
+  level scheduled
+  for i in 0..m parallel
+    for jo in 0..floor_div(n + 31, 32)
+      for ji in 0..32 vectorize
+        if jo*32 + ji < n
+          y[i, jo*32 + ji] = f32(x[i, jo*32 + ji]) + 1.0f32
+    for jo_1 in 0..floor_div(n + 31, 32)
+      for ji_1 in 0..32 vectorize
+        if jo_1*32 + ji_1 < n
+          z[i, jo_1*32 + ji_1] = x[i, jo_1*32 + ji_1]
+)",
+                                 {.symbols = {{"m", 5}, {"n", n}}}),
+              "")
+        << n;
+  }
+}
+
 TEST(Lowered, CausalMaskOverASerialLoop) {
   EXPECT_EQ(check(R"(kernel causal(x: f32[n, n] in, y: f32[n] out)
   symbol n in 1..64
