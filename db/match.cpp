@@ -12,6 +12,8 @@ namespace loopwright::db {
 
 namespace {
 
+constexpr const char* kUnverified = "not built and verified here yet: run `loopwright db rebuild`";
+
 struct Judged {
   Variant variant;
   double distance = 0;   ///< between devices, only for `nearest`
@@ -180,7 +182,7 @@ class Judge {
     } else if (best.state != BestState::active) {
       judged.rejected = "its state is " + std::string(name(best.state));
     } else if (!best.verified) {
-      judged.rejected = "not built and verified here yet";
+      judged.rejected = kUnverified;
     } else if (judged.variant.quality > match_.worst) {
       judged.rejected = "match " + std::string(name(judged.variant.quality)) + " is worse than asked for";
     } else {
@@ -331,6 +333,7 @@ Result<VariantList> Query::find_variants(const Digest& workload, const DeviceMat
   VariantList list;
   for (Judged& item : judged) {
     if (item.rejected.empty()) list.variants.push_back(std::move(item.variant));
+    else if (item.rejected == kUnverified) ++list.unverified;
   }
   list.damaged_rows = connection_->damaged_rows - damaged_before;
   return list;
@@ -354,7 +357,7 @@ Result<Explanation> Query::explain(const Digest& workload, const DeviceMatch& ma
       considered.reason =
           "its range needs pointers aligned to " + std::to_string(guard.alignment_bytes) + " bytes";
     } else if (considered.reason.empty() && considered.variant.artifact.empty()) {
-      considered.reason = "no machine code for this device is stored: build it from its trace";
+      considered.reason = "no machine code for this device is stored: run `loopwright db rebuild`";
     } else if (considered.reason.empty() && considered.variant.artifact_is_foreign) {
       considered.reason = "its machine code was built elsewhere and is loaded only when allowed";
     } else if (considered.reason.empty() && served != nullptr) {

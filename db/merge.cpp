@@ -223,7 +223,7 @@ std::string MergeReport::text() const {
         << " the same, " << c.ignored << " ignored\n";
   }
   for (const std::string& conflict : conflicts) out << conflict << '\n';
-  if (unverified > 0) out << unverified << " winners are served only after they were built and verified here\n";
+  if (unverified > 0) out << unverified << " winners are served only after they were built and verified here: run `loopwright db rebuild`\n";
   return out.str();
 }
 

@@ -38,6 +38,7 @@ struct Variant {
 struct VariantList {
   std::vector<Variant> variants;
   std::int64_t damaged_rows = 0;  ///< rows left out because a digest did not fit their content
+  std::int64_t unverified = 0;    ///< imported winners left out until they are built and verified here
 };
 
 /// One line of `explain`.

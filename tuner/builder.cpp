@@ -26,6 +26,14 @@ class DriverBuilder : public Builder {
     return p;
   }
 
+  Result<Prepared> replay(const std::string& trace) const override {
+    LW_TRY(const driver::Scheduled scheduled, driver::replay(job_, trace));
+    LW_TRY(ir::Kernel lowered, driver::lower_kernel(scheduled.kernel, target_));
+    Prepared p{.trace = trace, .kernel_digest = sha256_hex(ir::print(lowered))};
+    p.kernel = std::make_shared<ir::Kernel>(std::move(lowered));
+    return p;
+  }
+
   Result<std::shared_ptr<const Artifact>> compile(const Prepared& prepared) const override {
     LW_TRY(Artifact artifact, driver::compile_kernel(*static_cast<const ir::Kernel*>(prepared.kernel.get()), target_));
     return std::shared_ptr<const Artifact>(std::make_shared<Artifact>(std::move(artifact)));

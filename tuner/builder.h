@@ -24,7 +24,7 @@ struct Prepared {
   Picks picks() const;
 };
 
-/// Both steps may be called from several threads at once. An Error is a rejection or a failed compilation; its code
+/// All steps may be called from several threads at once. An Error is a rejection or a failed compilation; its code
 /// says which outcome it is (see classify_build_error).
 class Builder {
  public:
@@ -33,6 +33,8 @@ class Builder {
   virtual std::string template_name(int index) const = 0;
   /// Features are taken at `probe`.
   virtual Result<Prepared> prepare(int template_index, Space& space, const Bindings& probe) const = 0;
+  /// A stored schedule again, without choices and features: it is to be compiled, not ranked.
+  virtual Result<Prepared> replay(const std::string& trace) const = 0;
   virtual Result<std::shared_ptr<const Artifact>> compile(const Prepared& prepared) const = 0;
 };
 

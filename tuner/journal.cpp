@@ -107,7 +107,7 @@ Status Journal::write(const Entry& e) {
   const db::UnixNs now = db::read_clock_ns();
   if (e.is_trial) LW_CHECK(write_trial(e, now));
   for (const CaseResult& c : e.cases) LW_CHECK(write_case(e, c, now));
-  if (e.is_trial && deserves_block(e.outcome)) {
+  if (deserves_block(e.outcome)) {
     LW_CHECK(recorder_.add_block({.candidate = e.candidate.digest, .device_hard = keys_.device_hard,
                                   .generator = keys_.generator, .reason = std::string(name(e.outcome)) + ": " + e.detail,
                                   .created_ns = now}));

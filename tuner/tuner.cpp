@@ -8,6 +8,7 @@
 #include "db/record.h"
 #include "src/driver/planner.h"
 #include "src/support/digest.h"
+#include "tuner/rebuild.h"
 #include "tuner/run_state.h"
 #include "tuner/workload_run.h"
 
@@ -156,14 +157,31 @@ class Session {
     observer_(p);
   }
 
-  /// What an earlier run stored, when it was not cut short.
+  /// Winners of this device, toolchain and policy.
+  Result<std::vector<db::BestEntry>> list_own(const graph::Workload& workload) {
+    const JournalKeys& keys = journal_->keys();
+    LW_TRY(auto rows, recorder_.read().list_best({.workload = workload.digest, .device = keys.device,
+                                                  .policy = keys.policy, .state = db::BestState::active}));
+    std::erase_if(rows, [&](const db::BestEntry& e) { return e.best.toolchain != keys.toolchain; });
+    return rows;
+  }
+
+  /// What an earlier run stored, here or on a machine just like this one, when it was not cut short and can be served.
   Result<std::optional<TunedWorkload>> find_complete(const graph::Workload& workload) {
-    LW_TRY(const auto rows, recorder_.read().list_best({.workload = workload.digest, .device = journal_->keys().device,
-                                                        .policy = journal_->keys().policy, .state = db::BestState::active}));
+    LW_TRY(auto rows, list_own(workload));
+    LW_TRY(const auto wanting, list_wanting(recorder_.read(), rows, {}, state_.options.target.text()));
+    if (!wanting.empty()) {
+      tell({.digest = workload.digest, .family = workload.family}, "rebuild", {}, true);
+      LW_CHECK(rebuild_workload({.bench = &bench_, .options = &state_.options, .device = metered_,
+                                 .journal = journal_.get(), .cancel = cancel_},
+                                {.text = workload.text, .family = workload.family, .accuracy = "strict"}, wanting));
+      LW_TRY(rows, list_own(workload));
+    }
     TunedWorkload tuned{.digest = workload.digest, .family = workload.family};
     for (const db::BestEntry& entry : rows) {
       const db::BestRow& best = entry.best;
-      if (best.toolchain != journal_->keys().toolchain || !best.complete) continue;
+      if (!best.verified) return std::optional<TunedWorkload>{};
+      if (!best.complete) continue;
       tuned.complete = true;
       if (tuned.ranges++ == 0) tuned.default_ns = best.default_median_ns, tuned.best_ns = best.median_ns;
       tuned.worst_loss = std::max(tuned.worst_loss, best.worst_loss);

@@ -31,7 +31,8 @@ struct PlanOptions {
   std::vector<std::string> databases;  ///< tuned variants come from here, most important first
   OnMiss on_miss = OnMiss::jit;        ///< jit: kernels without a tuned variant use the default schedule, compiled now
 };
-/// Graph + databases → a plan that runs. Traces whose binaries are missing are rebuilt and verified first.
+/// Graph + databases → a plan that runs. Databases are only read: a tuned variant without code of this machine is left
+/// out with a note until `rebuild` (tune.h) has verified it.
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options);
 
 /// Lets Runtime compile on a miss (OnMiss::jit) in this process.

@@ -40,7 +40,7 @@ struct TuneProgress {
   double default_ns = 0, best_ns = 0;  ///< medians at the main probe; 0 = not yet
   std::string best_label;
   double elapsed_s = 0, left_s = 0;
-  std::string phase;               ///< `default`, `search`, `finals`, `ranges`
+  std::string phase;               ///< `rebuild`, `default`, `search`, `finals`, `ranges`
 };
 using TuneObserver = std::function<void(const TuneProgress&)>;
 
@@ -69,5 +69,21 @@ Result<TuneReport> tune(const Graph& graph, const TuneOptions& options, const Tu
 /// Goes on with a run that was stopped or killed; an empty `run` means the newest that can be resumed.
 Result<TuneReport> resume(const std::string& database, const std::string& run, const TuneObserver& observer = {},
                           const std::atomic<bool>* cancel = nullptr);
+
+/// What became of one variant that came from elsewhere.
+struct RebuiltVariant {
+  std::string workload;            ///< digest
+  std::string label, ranges;       ///< template and picks; the guards it serves, none for a default schedule
+  bool served = false;             ///< verified, and stored with its code
+  std::string note;                ///< why not, otherwise
+};
+struct RebuildReport {
+  std::vector<RebuiltVariant> variants;
+  bool cancelled = false;
+};
+/// Makes servable what a database holds without code of this machine: winners and default schedules that were imported,
+/// or measured on another machine of this kind. Each is built from its trace and compared with the float64 reference.
+/// Of the options database, target, device, worker_path, seed and command_line count.
+Result<RebuildReport> rebuild(const TuneOptions& options, const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace loopwright

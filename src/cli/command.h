@@ -52,7 +52,7 @@ void add_bench(CLI::App& app, Context& context);
 void add_show(CLI::App& app, Context& context);
 void add_lookup(CLI::App& app, Context& context);  // lookup, explain
 void add_devices(CLI::App& app, Context& context);
-void add_db(CLI::App& app, Context& context);  // db info|list|merge|diff|import|export|doctor|prune
+void add_db(CLI::App& app, Context& context);  // db info|list|merge|diff|import|rebuild|export|doctor|prune
 void add_quickstart(CLI::App& app, Context& context);
 
 }  // namespace loopwright::cli

@@ -1,4 +1,4 @@
-// db info|list|merge|diff|import|export|doctor|prune.
+// db info|list|merge|diff|import|rebuild|export|doctor|prune.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -9,6 +9,8 @@
 #include "db/doctor.h"
 #include "db/exchange.h"
 #include "db/query.h"
+#include "loopwright/runtime.h"
+#include "loopwright/tune.h"
 #include "src/cli/command.h"
 #include "src/cli/output.h"
 
@@ -259,6 +261,30 @@ void add_exchange(CLI::App& db, Context& context) {
   });
 }
 
+Result<Exit> run_rebuild(TuneOptions options, const Context& context) {
+  options.target = host_target();
+  options.command_line = context.command_line;
+  LW_TRY(const RebuildReport report, rebuild(options, &watch_interrupts()));
+  Table table({"workload", "variant", "ranges", "served", "note"});
+  for (const RebuiltVariant& v : report.variants)
+    table.add({shorten_digest(v.workload), v.label, v.ranges, v.served ? "yes" : "no", v.note});
+  if (context.json) print_json(table.to_json());
+  else if (report.variants.empty()) fmt::print("every winner has verified code of this machine\n");
+  else fmt::print("{}", table.text());
+  return report.cancelled ? kPartial : kOk;
+}
+
+void add_rebuild(CLI::App& db, Context& context) {
+  auto options = std::make_shared<TuneOptions>();
+  CLI::App* rebuild = db.add_subcommand(
+      "rebuild", "build from their traces and verify what was imported, or measured on another machine");
+  rebuild->add_option("file", options->database, "the database")->default_val("loopwright.db");
+  rebuild->add_option("--worker", options->worker_path,
+                      "the program that runs candidates (default: beside this one)");
+  rebuild->add_option("--device", options->device, "")->group("");  // test devices that inject faults
+  set_body(rebuild, context, [options, &context] { return run_rebuild(*options, context); });
+}
+
 struct PruneArguments {
   std::string path = "loopwright.db", older_than;
   std::vector<std::string> states;
@@ -317,6 +343,7 @@ void add_db(CLI::App& app, Context& context) {
   db->fallthrough();
   add_readers(*db, context);
   add_exchange(*db, context);
+  add_rebuild(*db, context);
   add_prune(*db, context);
 }
 

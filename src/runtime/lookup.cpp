@@ -151,6 +151,9 @@ void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vecto
   if (list->damaged_rows > 0)
     out.notes.push_back(layer.path + ": " + std::to_string(list->damaged_rows) +
                         " damaged rows; run `loopwright db doctor`");
+  if (list->unverified > 0)
+    out.notes.push_back(layer.path + ": " + std::to_string(list->unverified) +
+                        " imported winners are not verified here yet; run `loopwright db rebuild`");
   for (const db::Variant& row : list->variants) {
     const auto leave_out = [&](const std::string& why) {
       out.notes.push_back(layer.path + ": " + label_of(row.candidate) + " for " + row.guard.text() + ": " +
@@ -158,12 +161,12 @@ void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vecto
     };
     if (row.artifact.empty()) {
       leave_out(
-          "no machine code for this machine is stored; the compiler library rebuilds it from its trace");
+          "no machine code for this machine is stored; `loopwright db rebuild` makes it from its trace");
       continue;
     }
     if (row.artifact_is_foreign) {
       leave_out(
-          "its machine code came from another database and is not loaded; the compiler library rebuilds it "
+          "its machine code came from another database and is not loaded; `loopwright db rebuild` makes it "
           "from its trace");
       continue;
     }

@@ -112,7 +112,7 @@ TEST_F(MatchTest, unverified_stale_and_blocked_rows_do_not_serve_and_explain_say
   auto explanation = query->explain(sample.workload, match, {{"s0", 17}}, 64);
   ASSERT_TRUE(explanation.ok());
   ASSERT_EQ(explanation->considered.size(), 3u);
-  EXPECT_EQ(explanation->considered[0].reason, "not built and verified here yet");
+  EXPECT_EQ(explanation->considered[0].reason, "not built and verified here yet: run `loopwright db rebuild`");
   EXPECT_EQ(explanation->considered[1].reason, "blocked: wrong on odd strides");
   EXPECT_TRUE(explanation->considered[2].served);
 }

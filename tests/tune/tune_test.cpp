@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "db/doctor.h"
-#include "db/query.h"
+#include "db/exchange.h"
+#include "db/record.h"
+#include "loopwright/compile.h"
 #include "loopwright/runtime.h"
 #include "tuner/fault_device.h"
 #include "tuner/journal.h"
@@ -158,6 +161,46 @@ TEST(Tune, CancellingCommitsAndResumeFinishes) {
   ASSERT_TRUE(resumed.ok()) << resumed.error().message();
   EXPECT_FALSE(resumed->cancelled);
   expect_served(folder, *resumed);
+}
+
+TEST(Tune, AnImportedWinnerIsServedOnceItWasRebuiltAndAWrongOneNever) {
+  const TempFolder folder;
+  TuneOptions options = make_options(folder);
+  ASSERT_TRUE(tune(make_matmul(), options).ok());
+  std::stringstream lines;
+  ASSERT_TRUE(db::export_lines(options.database, lines, {}).ok());
+  options.database = (folder.path / "imported.db").string();
+  ASSERT_TRUE(db::import_lines(options.database, lines, {}).ok());
+  const PlanOptions planning{.target = options.target, .databases = {options.database}, .on_miss = OnMiss::strict};
+  const auto refused = make_plan(make_matmul(), planning);
+  ASSERT_FALSE(refused.ok()) << "no unverified schedule is served";
+  EXPECT_NE(refused.error().message().find("db rebuild"), std::string::npos) << refused.error().message();
+  for (const RebuiltVariant& v : take(rebuild(options)).variants) EXPECT_TRUE(v.served) << v.note;
+  EXPECT_TRUE(make_plan(make_matmul(), planning).ok());
+
+  // The same trace under a name that the test device gives wrong results to.
+  db::Digest wrong;
+  {
+    auto recorder = take(db::Recorder::open(options.database));
+    db::BestEntry winner = take(recorder.read().list_best({})).front();
+    winner.candidate.is_default = false;
+    for (int i = 0; wrong.empty(); ++i) {
+      winner.candidate.picks = "{\"n\":" + std::to_string(i) + "}";
+      const db::Digest digest = tuner::make_candidate_row(winner.candidate.workload, winner.candidate.template_name,
+                                                          {{"n", i}}, winner.candidate.trace, false).digest;
+      if (!tuner::FaultDevice::draw_fault(digest, false, {"wrong_result"}).empty()) wrong = digest;
+    }
+    EXPECT_EQ(take(recorder.add_candidate(winner.candidate)), wrong);
+    winner.best.candidate = wrong;
+    winner.best.verified = false;
+    ASSERT_TRUE(recorder.put_best(winner.best).ok());
+  }
+  options.device = "cpu+faults:wrong_result";
+  const RebuildReport report = take(rebuild(options));
+  ASSERT_EQ(report.variants.size(), 1u);
+  EXPECT_FALSE(report.variants[0].served);
+  EXPECT_NE(report.variants[0].note.find("wrong_result"), std::string::npos) << report.variants[0].note;
+  EXPECT_FALSE(make_plan(make_matmul(), planning).ok());
 }
 
 }  // namespace

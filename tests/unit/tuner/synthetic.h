@@ -7,6 +7,7 @@
 #include <string>
 
 #include "loopwright/graph.h"
+#include "loopwright/runtime.h"
 #include "src/runtime/device.h"
 #include "src/support/digest.h"
 #include "tuner/recorded_device.h"
@@ -61,9 +62,13 @@ class SyntheticBuilder : public Builder {
     for (const Pick& pick : picks) p.features.push_back(std::log2(static_cast<float>(pick.value) + 1));
     return p;
   }
+  Result<Prepared> replay(const std::string& trace) const override {
+    if (!trace.starts_with("tile ")) return Error{.code = ErrorCode::trace_version, .asked = "replay", .found = trace};
+    return Prepared{.trace = trace, .kernel_digest = sha256_hex(trace)};
+  }
   Result<std::shared_ptr<const Artifact>> compile(const Prepared& prepared) const override {
     auto artifact = std::make_shared<Artifact>();
-    artifact->target = "cpu:x86-64:";
+    artifact->target = host_target().text();
     artifact->image.assign(prepared.trace.begin(), prepared.trace.end());
     return std::shared_ptr<const Artifact>(artifact);
   }

@@ -1,0 +1,200 @@
+#include "tuner/rebuild.h"
+
+#include <algorithm>
+
+#include "db/canonical.h"
+
+namespace loopwright::tuner {
+namespace {
+
+/// One workload with its device open.
+class Rebuilder {
+ public:
+  Rebuilder(const RebuildContext& context, const Subject& subject) : context_(context), subject_(subject) {}
+
+  Result<RebuiltVariant> rebuild(const Wanting& wanting) {
+    RebuiltVariant out = describe(wanting);
+    if (const auto failure = context_.journal->find_failure(wanting.candidate.digest)) {
+      out.note = "it failed here before (" + std::string(name(*failure)) + ")";
+      return out;
+    }
+    Candidate candidate{.digest = wanting.candidate.digest, .template_name = wanting.candidate.template_name,
+                        .trace = wanting.candidate.trace, .is_default = wanting.candidate.is_default};
+    auto built = call_guarded([&]() -> Result<std::shared_ptr<const Artifact>> {
+      LW_TRY(const Prepared prepared, subject_.builder->replay(candidate.trace));
+      return subject_.builder->compile(prepared);
+    });
+    if (!built.ok()) {
+      out.note = "it cannot be built from its trace: " + built.error().message();
+      return out;
+    }
+    candidate.artifact = *built;
+    Verdict verdict = context_.device->admit(candidate);
+    if (verdict.outcome == Outcome::ok) verdict = context_.device->verify(candidate, Depth::full);
+    context_.device->release(candidate.digest);
+    LW_CHECK(context_.journal->add({.candidate = wanting.candidate, .outcome = verdict.outcome, .code = verdict.code,
+                                    .detail = verdict.detail, .cases = verdict.cases, .is_trial = false}));
+    LW_CHECK(context_.journal->flush());
+    out.served = verdict.outcome == Outcome::ok;
+    out.note = out.served ? "built and verified here"
+                          : "refused, " + std::string(name(verdict.outcome)) + ": " + verdict.detail;
+    if (out.served) LW_CHECK(store(wanting, *candidate.artifact));
+    return out;
+  }
+
+  static RebuiltVariant describe(const Wanting& wanting) {
+    RebuiltVariant out{.workload = wanting.candidate.workload,
+                       .label = wanting.candidate.template_name + " " + wanting.candidate.picks};
+    for (const db::BestEntry& w : wanting.winners) {
+      out.ranges += (out.ranges.empty() ? "" : ", ") + w.range.guard.text();
+    }
+    return out;
+  }
+
+ private:
+  Status store(const Wanting& wanting, const Artifact& artifact) {
+    db::Recorder& recorder = context_.journal->recorder();
+    return recorder.commit_together([&]() -> Status {
+      LW_CHECK(recorder.put_artifact(wanting.candidate.digest, context_.journal->keys().toolchain, artifact));
+      for (const db::BestEntry& w : wanting.winners) {
+        db::BestRow best = w.best;
+        best.verified = true;
+        LW_CHECK(recorder.put_best(best));
+      }
+      return Unit{};
+    });
+  }
+
+  const RebuildContext& context_;
+  const Subject& subject_;
+};
+
+/// Rows of this kind of device; the others are told why they stay as they are.
+Result<std::vector<db::BestEntry>> keep_comparable(const db::Query& query, const db::DeviceRow& here,
+                                                   const std::string& generator, std::vector<db::BestEntry> rows,
+                                                   RebuildReport& report) {
+  LW_TRY(const auto devices, query.list_devices());
+  LW_TRY(const auto toolchains, query.list_toolchains());
+  const auto find = [](const auto& all, const db::Digest& digest) {
+    return std::find_if(all.begin(), all.end(), [&](const auto& row) { return row.digest == digest; });
+  };
+  std::vector<db::BestEntry> kept;
+  for (db::BestEntry& row : rows) {
+    const auto device = find(devices, row.best.device);
+    const auto toolchain = find(toolchains, row.best.toolchain);
+    if (device == devices.end() || toolchain == toolchains.end()) continue;  // damaged: `doctor` names it
+    std::string why;
+    if (device->kind != here.kind) {
+      why = "it is for a device of kind " + device->kind + ", this one is " + here.kind;
+    } else if (toolchain->generator != generator) {
+      why = "it is of generator " + toolchain->generator + ", this is " + generator + ": tune the workload again";
+    }
+    if (why.empty()) {
+      kept.push_back(std::move(row));
+      continue;
+    }
+    RebuiltVariant variant = Rebuilder::describe({row.candidate, {row}});
+    variant.note = std::move(why);
+    report.variants.push_back(std::move(variant));
+  }
+  return kept;
+}
+
+Status rebuild_all(const RebuildContext& context, const db::DeviceRow& here, RebuildReport& report) {
+  db::Recorder& recorder = context.journal->recorder();
+  LW_TRY(const auto workloads, recorder.read().list_workloads());
+  for (const db::WorkloadRow& workload : workloads) {
+    if (context.cancel != nullptr && *context.cancel) break;
+    LW_TRY(auto winners, recorder.read().list_best({.workload = workload.digest, .state = db::BestState::active}));
+    LW_TRY(winners, keep_comparable(recorder.read(), here, context.journal->keys().generator, std::move(winners), report));
+    LW_TRY(auto defaults, recorder.read().list_candidates(workload.digest));
+    std::erase_if(defaults, [](const db::CandidateRow& c) { return !c.is_default; });
+    LW_TRY(const auto wanting, list_wanting(recorder.read(), winners, defaults, context.options->target.text()));
+    if (wanting.empty()) continue;
+    LW_TRY(auto rebuilt, rebuild_workload(context, workload, wanting));
+    std::move(rebuilt.begin(), rebuilt.end(), std::back_inserter(report.variants));
+  }
+  return Unit{};
+}
+
+}  // namespace
+
+Result<std::vector<Wanting>> list_wanting(const db::Query& query, const std::vector<db::BestEntry>& winners,
+                                          const std::vector<db::CandidateRow>& defaults, const std::string& target) {
+  std::vector<Wanting> all;
+  const auto add = [&](const db::CandidateRow& candidate) -> Wanting& {
+    const auto same = std::find_if(all.begin(), all.end(), [&](const Wanting& w) { return w.candidate.digest == candidate.digest; });
+    return same != all.end() ? *same : all.emplace_back(Wanting{candidate, {}});
+  };
+  for (const db::BestEntry& w : winners) add(w.candidate).winners.push_back(w);
+  for (const db::CandidateRow& c : defaults) add(c);
+  std::vector<Wanting> wanting;
+  for (Wanting& w : all) {
+    LW_TRY(const auto artifacts, query.list_artifacts(w.candidate.digest));
+    const bool has_code = std::any_of(artifacts.begin(), artifacts.end(), [&](const db::ArtifactRow& a) {
+      return a.origin.empty() && a.target == target;
+    });
+    const bool verified = std::all_of(w.winners.begin(), w.winners.end(), [](const db::BestEntry& e) { return e.best.verified; });
+    if (!has_code || !verified) wanting.push_back(std::move(w));
+  }
+  return wanting;
+}
+
+Result<std::vector<RebuiltVariant>> rebuild_workload(const RebuildContext& context, const db::WorkloadRow& workload,
+                                                     const std::vector<Wanting>& wanting) {
+  std::vector<RebuiltVariant> out;
+  Result<graph::Workload> parsed = graph::parse_workload(workload.text);
+  Result<Subject> subject = parsed.ok() ? context.bench->make_subject(*parsed, *context.options) : parsed.error();
+  if (!subject.ok()) {
+    for (const Wanting& w : wanting) {
+      out.push_back(Rebuilder::describe(w));
+      out.back().note = "the workload cannot be built: " + subject.error().message();
+    }
+    return out;
+  }
+  const ProbePlan probes = plan_probes(subject->symbols, {}, subject->work);
+  subject->setup.verify_probes = probes.verify;
+  subject->setup.final_probes = probes.verify_finals;
+  LW_CHECK(context.device->open(subject->setup));
+  LW_CHECK(context.journal->open_workload(workload));
+  Rebuilder rebuilder(context, *subject);
+  for (const Wanting& w : wanting) {
+    if (context.cancel != nullptr && *context.cancel) break;
+    LW_TRY(RebuiltVariant variant, rebuilder.rebuild(w));
+    out.push_back(std::move(variant));
+  }
+  return out;
+}
+
+Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& options,
+                                   const std::atomic<bool>* cancel) {
+  LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.create = false, .command = options.command_line}));
+  LW_TRY(const auto device, bench.make_device(options));
+  const db::DeviceRow here = bench.fingerprint(options.target);
+  const db::ToolchainRow toolchain = bench.toolchain();
+  JournalKeys keys{.device_hard = db::compute_hard_digest(here), .generator = toolchain.generator};
+  LW_TRY(keys.device, recorder.add_device(here));
+  LW_TRY(keys.toolchain, recorder.add_toolchain(toolchain));
+  LW_TRY(keys.policy, recorder.add_policy({.name = options.device, .text = device->policy()}));
+  LW_TRY(keys.run, recorder.begin_run({.command = options.command_line, .seed = options.seed, .generator = keys.generator,
+                                       .device = keys.device, .toolchain = keys.toolchain, .policy = keys.policy}));
+  // Nothing to resume, whatever happens: a second call begins with what is still wanting.
+  LW_CHECK(recorder.set_run_state(keys.run, db::RunState::finished));
+  Journal journal(recorder, keys);
+  RebuildReport report;
+  LW_CHECK(rebuild_all({.bench = &bench, .options = &options, .device = device.get(), .journal = &journal, .cancel = cancel},
+                       here, report));
+  LW_CHECK(recorder.set_run_state(keys.run, db::RunState::finished));
+  report.cancelled = cancel != nullptr && *cancel;
+  return report;
+}
+
+}  // namespace loopwright::tuner
+
+namespace loopwright {
+
+Result<RebuildReport> rebuild(const TuneOptions& options, const std::atomic<bool>* cancel) {
+  return tuner::rebuild_with(tuner::make_workbench(), options, cancel);
+}
+
+}  // namespace loopwright

@@ -1,0 +1,41 @@
+// Winners that came without code that this machine may run: from their traces to verified code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tuner/journal.h"
+#include "tuner/tuner.h"
+
+namespace loopwright::tuner {
+
+/// What rebuilding needs of the process that does it.
+struct RebuildContext {
+  const Workbench* bench = nullptr;
+  const TuneOptions* options = nullptr;
+  Device* device = nullptr;
+  Journal* journal = nullptr;
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+/// A candidate that is to be served, and the rows of `best` that name it (none for a default).
+struct Wanting {
+  db::CandidateRow candidate;
+  std::vector<db::BestEntry> winners;
+};
+
+/// Of these rows and defaults of one workload, those that are not verified or have no code of this machine's own.
+Result<std::vector<Wanting>> list_wanting(const db::Query& query, const std::vector<db::BestEntry>& winners,
+                                          const std::vector<db::CandidateRow>& defaults, const std::string& target);
+
+/// Replays each trace on the workload's naive kernel, compiles it for this machine and compares it with the float64
+/// reference. What passes is stored with its code, and its rows are verified from then on; what fails is blocked as in
+/// a search. Opens device and journal for the workload.
+Result<std::vector<RebuiltVariant>> rebuild_workload(const RebuildContext& context, const db::WorkloadRow& workload,
+                                                     const std::vector<Wanting>& wanting);
+
+/// The workload's winners on devices of this machine's kind, and its defaults.
+Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& options,
+                                   const std::atomic<bool>* cancel);
+
+}  // namespace loopwright::tuner
