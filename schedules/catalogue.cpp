@@ -8,7 +8,7 @@ const std::vector<Template>& catalogue() {
       {"elementwise", 1, TargetKind::cpu, is_elementwise, schedule_elementwise},
       {"transpose", 1, TargetKind::cpu, is_transpose, schedule_transpose},
       {"matrix_vector", 1, TargetKind::cpu, is_matrix_vector, schedule_matrix_vector},
-      {"matmul", 1, TargetKind::cpu, is_matmul, schedule_matmul},
+      {"matmul", 2, TargetKind::cpu, is_matmul, schedule_matmul},
       {"row_reduction", 1, TargetKind::cpu, is_row_reduction, schedule_row_reduction},
       {"full_reduction", 1, TargetKind::cpu, is_full_reduction, schedule_full_reduction},
       {"column_reduction", 1, TargetKind::cpu, is_column_reduction, schedule_column_reduction},

@@ -61,6 +61,16 @@ std::vector<int> panel_order(const Schedule& s, const std::string& buffer, int p
   return order;
 }
 
+/// Operands that pointwise nests compute for the product alone. They stay buffers until they are packed, so that an
+/// element is computed once and not for every product that it takes part in.
+std::vector<std::string> find_computed_operands(const Schedule& s) {
+  const Product p = find_products(s)[0];
+  std::vector<std::string> out;
+  for (const std::string& operand : {p.left, p.right})
+    if (!s.buffer(operand).is_param && p.left != p.right && reader_count(s, operand) == 1) out.push_back(operand);
+  return out;
+}
+
 /// Whether the operand's elements are converted before they are multiplied.
 bool is_narrow(const Schedule& s, const std::string& operand, const NestInfo& product) {
   return s.buffer(operand).dtype != s.buffer(product.buffer).dtype;
@@ -87,13 +97,19 @@ struct PanelLayout {
   bool is_parallel;
 };
 
+/// The definition of an operand that is computed goes to where it is read: into the copy, or else into the product.
+void inline_operand(Schedule& s, const std::string& operand) {
+  if (s.ok() && !s.buffer(operand).is_param) s.attempt([&](Schedule& t) { t.inline_buffer(operand); });
+}
+
 void pack(Schedule& s, const std::string& operand, Packing when, const LoopId& tile_loop, const PanelLayout& layout) {
-  if (when == Packing::never || !s.ok()) return;
+  if (when == Packing::never || !s.ok()) return inline_operand(s, operand);
   const bool once = when == Packing::once;
   const std::vector<LoopId> copy =
       s.stage(operand, once ? LoopId{} : tile_loop, once ? Place::global : Place::shared,
               panel_order(s, operand, layout.panel, layout.reduction),
               panel_tiles(s, operand, layout.panel, layout.width), layout.converts);
+  inline_operand(s, operand);
   if (!s.ok()) return;
   if (layout.width > 1) {
     s.attempt([&](Schedule& t) { layout.is_vector ? t.vectorize(copy.back()) : t.unroll(copy.back()); });
@@ -108,6 +124,32 @@ void pack(Schedule& s, const std::string& operand, Packing when, const LoopId& t
 std::string updated_buffer(const Schedule& s) {
   const std::vector<NestInfo> sums = updates(s);
   return sums.empty() ? "" : sums.back().buffer;
+}
+
+/// What follows when a cache tile of the accumulator is complete: the epilogues, or the copy to the result. The
+/// accumulator shrinks to the tile.
+void finish_tiles(Schedule& s, const Product& p, const LoopId& tile_loop, std::int64_t width) {
+  bool shrinks = !p.nest.writes_output;
+  std::vector<std::pair<NestInfo, LoopId>> epilogues;  // with the innermost loop over the tile
+  for (const NestInfo& n : outputs(s)) {
+    if (n.buffer == p.nest.buffer) continue;
+    std::vector<LoopId> loops;
+    if (s.attempt([&](Schedule& t) { loops = t.fuse_epilogue(n.buffer, tile_loop, Place::shared); })) {
+      epilogues.emplace_back(n, loops.back());
+      continue;
+    }
+    shrinks = shrinks && std::none_of(n.reads.begin(), n.reads.end(),
+                                      [&](const ReadInfo& r) { return r.buffer == p.nest.buffer; });
+    s.attempt([&](Schedule& t) {  // a nest of its own behind the product
+      const LoopId vectors = vectorize_inner(t, n.loops.back(), 2 * natural_lanes(t, n));
+      t.parallel(n.loops.size() > 1 ? n.loops.front() : vectors);
+    });
+  }
+  for (const auto& [n, loop] : epilogues)
+    s.attempt([&](Schedule& t) { vectorize_inner(t, loop, 2 * natural_lanes(t, n)); });
+  if (shrinks && !epilogues.empty()) return;
+  const std::vector<LoopId> back = s.hold(p.nest.buffer, tile_loop, Place::shared);
+  if (s.ok()) s.attempt([&](Schedule& t) { vectorize_inner(t, back.back(), width); });
 }
 
 /// The last two loops walk over a register tile: constant indices for the rows, vectors for the columns.
@@ -125,7 +167,8 @@ bool is_matmul(const Schedule& s) { return updates(s).size() == 1 && find_produc
 
 void schedule_matmul(Schedule& s, Space& k) {
   const std::int64_t lanes = natural_lanes(s, updates(s)[0]);
-  inline_intermediates(s);
+  const bool converts = k.pick_flag("convert", true);  // while packing, rather than at every use; prologues likewise
+  inline_intermediates(s, converts ? find_computed_operands(s) : std::vector<std::string>{});
   const std::vector<Product> products = find_products(s);
   if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
   const Product p = products[0];
@@ -139,7 +182,6 @@ void schedule_matmul(Schedule& s, Space& k) {
   const auto left_packing = static_cast<Packing>(k.pick("pack_left", {2, 1, 0}));
   const auto right_packing = static_cast<Packing>(k.pick("pack_right", {2, 1, 0}));
   const bool is_parallel = k.pick_flag("parallel", true);
-  const bool converts = k.pick_flag("convert", true);  // while packing, rather than at every use
 
   const std::vector<LoopId> i = s.split(p.row, {row_panels, rows});
   const std::vector<LoopId> j = s.split(p.column, {column_panels, columns});
@@ -154,19 +196,8 @@ void schedule_matmul(Schedule& s, Space& k) {
   order.insert(order.end(), {j[1], i[1], r[1], i[2], j[2]});
   s.reorder(order);
 
-  // The accumulator shrinks to the cache tile; the epilogue, or the copy to the result, follows when it is complete.
-  const std::vector<NestInfo> tail = outputs(s);
+  finish_tiles(s, p, j[0], 2 * lanes);
   if (!s.ok()) return;
-  if (p.nest.writes_output) {
-    const std::vector<LoopId> back = s.hold(p.nest.buffer, j[0], Place::shared);
-    if (!s.ok()) return;
-    s.attempt([&](Schedule& t) { vectorize_inner(t, back.back(), 2 * lanes); });
-  } else {
-    if (tail.size() != 1) return s.reject("several outputs behind one product");
-    const std::vector<LoopId> e = s.fuse_epilogue(tail[0].buffer, j[0], Place::shared);
-    if (!s.ok()) return;
-    s.attempt([&](Schedule& t) { vectorize_inner(t, e.back(), 2 * natural_lanes(t, tail[0])); });
-  }
   const LoopId tile_loop = is_deep ? r[0] : j[0];
   pack(s, p.right, right_packing, tile_loop,
        {.panel = dimension_of(p.nest, p.right, p.column), .reduction = dimension_of(p.nest, p.right, p.reduction),

@@ -113,8 +113,8 @@ class Schedule {
   /// body reads; the buffer shrinks to that region and moves to `place`. The moved nests' loops keep their names.
   void compute_at(const std::string& buffer, const LoopId& loop, Place place);
   /// Moves the pointwise nest that computes `consumer` to the end of `loop`'s body, applied to the tile of the producer
-  /// that the body completes; the producer shrinks to that tile and moves to `place`. The consumer's loops over the tile
-  /// are made anew and returned, outermost first.
+  /// that the body completes; the producer shrinks to that tile and moves to `place`, or stays whole while it is an
+  /// output or another nest reads it. The consumer's loops over the tile are made anew and returned, outermost first.
   std::vector<LoopId> fuse_epilogue(const std::string& consumer, const LoopId& loop, Place place);
   /// Inside `loop`'s body, `buffer` (written or updated there) is held in a local tile, filled before where it is read
   /// first and written back after. Returns the loops of the copy back.
@@ -122,8 +122,8 @@ class Schedule {
   /// Copies the region of `buffer` that `loop`'s body reads into a local buffer first, and reads that instead.
   /// `order` permutes the dimensions of the copy, and each factor > 1 in `tiles` (per dimension of `buffer`) moves an
   /// innermost tile of that dimension to the end of the layout (packing); rows beyond the region are zero when a tile is
-  /// padded. Empty = the buffer's own order, no tiles. An empty loop name stages the whole buffer at the start of the
-  /// kernel. `converted`: every read goes through a cast to one dtype, and the copy holds what the cast gives. Returns the
+  /// padded. Empty = the buffer's own order, no tiles. An empty loop name stages the whole buffer, once it is
+  /// computed. `converted`: every read goes through a cast to one dtype, and the copy holds what the cast gives. Returns the
   /// loops of the copy, outermost first.
   std::vector<LoopId> stage(const std::string& buffer, const LoopId& loop, Place place,
                             const std::vector<int>& order = {}, const std::vector<std::int64_t>& tiles = {},

@@ -321,6 +321,8 @@ std::set<ir::Buffer> written_buffers(const std::vector<Access>& accesses) {
 }
 
 std::optional<Conflict> find_carried(const Stmt& root, const ir::Facts& facts) {
+  const Expr& extent = std::get<ir::Loop>(root->v).extent;
+  if (facts.proves(ir::binary(ir::BinaryOp::le, extent, ir::int_imm(1)))) return std::nullopt;  // no other iteration
   const std::vector<Access> accesses = collect_accesses(root);
   const std::set<ir::Buffer> written = written_buffers(accesses);
   return find_pair(accesses, [&](const Access& a, const Access& b) {

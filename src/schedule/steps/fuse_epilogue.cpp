@@ -82,20 +82,20 @@ Result<Buffers> find_completed(const ir::Kernel& k, const Site& site, const Cons
   if (out.empty())
     return rejected(kCode, "the consumer reads nothing that the loop computes", k, site.stmt(),
                     "a loop of the nest that the consumer reads from");
-  for (const ir::Buffer& b : out) LW_CHECK(require_intermediate(k, b->name, kCode));
   return out;
 }
 
-Status check_readers(const ir::Kernel& k, const Buffers& tile, const Site& site, const Consumer& c) {
-  std::set<Stmt> allowed;
-  for (const Access& a : collect_accesses(site.stmt())) allowed.insert(a.statement);
-  for (const Access& a : c.accesses) allowed.insert(a.statement);
+/// Whether more is read of the buffers than the loop and the consumer do: they are results of the kernel, or another
+/// nest reads them.
+bool outlive(const ir::Kernel& k, const Buffers& tile, const Site& site, const Consumer& c) {
+  for (const ir::Param& p : k.params)
+    if (has(tile, p.buffer)) return true;
+  std::set<Stmt> here;
+  for (const Access& a : collect_accesses(site.stmt())) here.insert(a.statement);
+  for (const Access& a : c.accesses) here.insert(a.statement);
   for (const Access& a : collect_accesses(k.body))
-    if (a.kind == Access::Kind::read && has(tile, a.buffer) && !allowed.contains(a.statement))
-      return rejected(
-          kCode, "`" + a.buffer->name + "` is also read elsewhere", k, a.statement,
-          "a producer that only `" + std::get<ir::Store>(c.chain.leaf->v).buffer->name + "` reads");
-  return Unit{};
+    if (a.kind == Access::Kind::read && has(tile, a.buffer) && !here.contains(a.statement)) return true;
+  return false;
 }
 
 /// The consumer moves in front of the items between it and the user, and into the user's iterations.
@@ -184,9 +184,9 @@ Result<Applied> apply(const ir::Kernel& k, const FuseEpilogue& step) {
   if (std::find(p.after.begin(), p.after.end(), c.unit) == p.after.end())
     return rejected(kCode, "the consumer does not follow the producer in one sequence", k, c.unit,
                     "a consumer next to its producer");
-  LW_CHECK(check_readers(k, tile, site, c));
   LW_CHECK(check_move(k, p, c, tile));
-  LW_CHECK(check_inputs(k, p.units, p.between, kCode));
+  const bool stays = outlive(k, tile, site, c);
+  if (!stays) LW_CHECK(check_inputs(k, p.units, p.between, kCode));
 
   const Stmt& body = site.loop().body;
   const ir::Facts facts = facts_inside(k, site);
@@ -202,7 +202,10 @@ Result<Applied> apply(const ir::Kernel& k, const FuseEpilogue& step) {
                     "a loop with every reduction loop of `" + tile.front()->name + "` inside it");
   LW_TRY(const auto consumer_loops, map_loops(k, c, tile, region, facts));
 
-  LW_TRY(MovedProducers moved, move_producers(k, p.units, tile, region, step.place, facts, kCode));
+  MovedProducers moved;
+  if (!stays) {
+    LW_TRY(moved, move_producers(k, p.units, tile, region, step.place, facts, kCode));
+  }
   moved.items.push_back(redirect(body, facts, moved.local, relative_to(region)));
   moved.items.push_back(redirect(build_epilogue(c, consumer_loops, region, tile.front(), facts), facts,
                                  moved.local, relative_to(region)));
@@ -210,7 +213,7 @@ Result<Applied> apply(const ir::Kernel& k, const FuseEpilogue& step) {
   moved.edits[site.stmt().get()] =
       with_body(site.stmt(), alloc_all(moved.allocs, ir::seq(std::move(moved.items))));
   Applied out{edit(k, moved.edits), {}};
-  out.kernel.body = drop_allocs(out.kernel.body, tile);
+  if (!stays) out.kernel.body = drop_allocs(out.kernel.body, tile);
   out.kernel = drop_guards(std::move(out.kernel));
   for (const Stmt& s : c.chain.around)
     if (const auto* l = as<ir::Loop>(s)) out.made.push_back(l->var.hint);

@@ -172,19 +172,57 @@ Result<Converted> convert_reads(const ir::Kernel& k, const Stmt& body, const ir:
   return out;
 }
 
+/// The part of the kernel that reads a copy of a whole buffer.
+struct Span {
+  Stmt old;                  ///< a sequence of the kernel: `before` and `body` together
+  std::vector<Stmt> before;  ///< up to the nest that computes an intermediate; nothing for a parameter
+  Stmt body;
+};
+
+Result<Span> find_span(const ir::Kernel& k, const ir::Buffer& buffer) {
+  const auto alloc = find_alloc(k, buffer->name);
+  if (!alloc) return Span{k.body, {}, k.body};
+  for (const Stmt& s : alloc->path)
+    if (as<ir::Loop>(s))
+      return rejected(kCode, "`" + buffer->name + "` is allocated inside a loop", k, s, "that loop");
+  Stmt at = std::get<ir::Alloc>(alloc->stmt()->v).body;
+  while (true) {
+    std::vector<ir::Buffer> ignored;
+    Span span{under_allocs(at, ignored), {}, {}};
+    const std::vector<Stmt> items = items_of(span.old);
+    std::size_t behind = 0;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const ir::Accesses found = ir::buffers_of(items[i]);
+      if (std::find(found.written.begin(), found.written.end(), buffer) != found.written.end()) behind = i + 1;
+    }
+    // Buffers that were allocated since enclose everything behind them.
+    if (behind > 0 && as<ir::Alloc>(items[behind - 1])) {
+      at = std::get<ir::Alloc>(items[behind - 1]->v).body;
+      continue;
+    }
+    const auto middle = items.begin() + static_cast<std::ptrdiff_t>(behind);
+    span.before.assign(items.begin(), middle);
+    span.body = ir::seq({middle, items.end()});
+    return span;
+  }
+}
+
 }  // namespace
 
 Result<Applied> apply(const ir::Kernel& k, const Stage& step) {
   LW_TRY(const ir::Buffer buffer, require_buffer(k, step.buffer));
   LW_TRY(Layout layout, make_layout(step, buffer));
   Site site;
+  Span span;
   if (!step.loop.empty()) {
     LW_TRY(site, require_loop(k, step.loop));
     LW_CHECK(require_room(k, site, step.place, kCode));
   } else if (step.place != Place::global) {
     return rejected(kCode, "the whole kernel cannot share private memory", {}, "place global, or a loop");
+  } else {
+    LW_TRY(span, find_span(k, buffer));
   }
-  const Stmt body = step.loop.empty() ? k.body : site.loop().body;
+  const Stmt body = step.loop.empty() ? span.body : site.loop().body;
   const ir::Facts facts = step.loop.empty() ? ir::Facts(k) : facts_inside(k, site);
   std::vector<Access> reads;
   for (const Access& a : collect_accesses(body)) {
@@ -197,8 +235,8 @@ Result<Applied> apply(const ir::Kernel& k, const Stage& step) {
   }
   if (reads.empty())
     return rejected(kCode, "the body does not read `" + buffer->name + "`", k,
-                    step.loop.empty() ? k.body : site.stmt(), "a loop around its reads");
-  LW_CHECK(check_source(k, buffer, site, step.loop.empty() ? k.body : site.stmt()));
+                    step.loop.empty() ? body : site.stmt(), "a loop around its reads");
+  LW_CHECK(check_source(k, buffer, site, step.loop.empty() ? body : site.stmt()));
 
   layout.region = region_of(reads, {buffer}, facts, true);
   Converted source{buffer, body};
@@ -215,8 +253,12 @@ Result<Applied> apply(const ir::Kernel& k, const Stage& step) {
   const Stmt moved = redirect(source.body, facts, {{source.buffer, copy}}, layout_index(layout));
   const Stmt inside = ir::alloc(copy, ir::seq({make_copy(buffer, copy, layout, loops, facts), moved}));
   Applied out{k, {}};
-  if (step.loop.empty()) out.kernel.body = inside;
-  else out.kernel = edit(k, {{site.stmt().get(), with_body(site.stmt(), inside)}});
+  if (step.loop.empty()) {
+    span.before.push_back(inside);
+    out.kernel = edit(k, {{span.old.get(), ir::seq(span.before)}});
+  } else {
+    out.kernel = edit(k, {{site.stmt().get(), with_body(site.stmt(), inside)}});
+  }
   out.kernel = drop_guards(std::move(out.kernel));
   for (const Var& v : loops) out.made.push_back(v.hint);
   return out;

@@ -39,6 +39,11 @@ TEST(Dependence, the_same_element_is_not) {
   EXPECT_FALSE(carries("  for i in 0..n\n    for j in 0..m\n      update sum v[j] by x[i, j]\n", "j"));
 }
 
+TEST(Dependence, a_single_iteration_has_no_other_to_conflict_with) {
+  EXPECT_FALSE(carries("  for i in 0..1\n    v[0] = 1.0f32\n", "i"));
+  EXPECT_TRUE(carries("  for i in 0..2\n    v[0] = 1.0f32\n", "i"));
+}
+
 TEST(Dependence, shifted_accesses_conflict) {
   EXPECT_TRUE(carries("  for i in 0..n\n    v[i + 1] = v[i]\n", "i"));
   EXPECT_FALSE(carries("  for i in 0..n\n    v[2*i + 1] = v[2*i]\n", "i"));

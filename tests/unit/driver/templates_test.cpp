@@ -1,0 +1,95 @@
+// Which template a group gets, and that its default schedule computes what the naive kernel does.
+#include <gtest/gtest.h>
+
+#include "loopwright/graph.h"
+#include "src/driver/build.h"
+#include "src/graph/group.h"
+#include "tests/support/random_data.h"
+
+namespace loopwright::driver {
+namespace {
+
+struct Chosen {
+  Job job;
+  Scheduled scheduled;
+  std::string why;  ///< the rejections of templates that come before
+};
+
+/// The first template whose default picks are not rejected, for the one group of the graph.
+Chosen choose(const std::string& text, const Target& target) {
+  const auto graph = Graph::parse("graph g\n" + text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message();
+  const auto groups = graph::group_ops(*graph);
+  EXPECT_EQ(groups.size(), 1u);
+  Job job = *make_job(graph::make_workload(groups[0].graph));
+  std::string why;
+  for (const Template* t : templates_for(job, target)) {
+    Space space;
+    auto scheduled = run_template(job, *t, space, target);
+    if (scheduled.ok()) return {std::move(job), std::move(*scheduled), why};
+    why += scheduled.error().message() + "\n";
+  }
+  ADD_FAILURE() << why;
+  throw std::logic_error("no template");
+}
+
+Target make_target() {
+  Target target = *Target::parse("cpu:x86-64-v3");
+  target.workers = 4;
+  return target;
+}
+
+void expect_same_meaning(const Chosen& c, const std::vector<Bindings>& sizes) {
+  const auto lowered = lower_kernel(c.scheduled.kernel, make_target());
+  ASSERT_TRUE(lowered.ok()) << lowered.error().message();
+  for (const Bindings& size : sizes) {
+    const auto arguments = test::random_arguments(c.job.naive, size, 7);
+    const auto expected = test::interpret_copy(c.job.naive, size, arguments);
+    const auto found = test::interpret_copy(*lowered, size, arguments);
+    ASSERT_TRUE(expected.ok() && found.ok()) << (expected.ok() ? found : expected).error().message();
+    const auto difference = test::find_difference(c.job.naive, *expected, *found, true);
+    EXPECT_FALSE(difference.has_value()) << *difference << "\n" << c.scheduled.trace;
+  }
+}
+
+bool has_line(const Chosen& c, const std::string& part) { return c.scheduled.trace.find(part) != std::string::npos; }
+
+const std::vector<Bindings> kSizes = {{{"s0", 1}}, {{"s0", 7}}, {{"s0", 13}}};
+
+TEST(Templates, SeveralOutputsBehindAProductAreFusedAtItsTiles) {
+  const Chosen c = choose("symbol n in 1..40\ninput x: f32[n, 24]\ninput w: f32[20, 24]\n"
+                          "h = linear(x, w)\ny = exp(h)\nz = sqrt(mul(h, h))\noutput y\noutput z\n", make_target());
+  EXPECT_EQ(c.scheduled.template_name, "matmul") << c.why;
+  EXPECT_TRUE(has_line(c, "fuse_epilogue o0 ")) << c.scheduled.trace;
+  EXPECT_TRUE(has_line(c, "fuse_epilogue o1 ")) << c.scheduled.trace;
+  expect_same_meaning(c, kSizes);
+}
+
+TEST(Templates, AnOperandOfSeveralTensorsIsComputedWhileItIsPacked) {
+  const Chosen c = choose("symbol n in 1..40\ninput x: f32[n, 10]\ninput y: f32[n, 14]\ninput w: f32[20, 24]\n"
+                          "z = linear(concat(x, y, axis=1), w)\noutput z\n", make_target());
+  EXPECT_EQ(c.scheduled.template_name, "matmul") << c.why;
+  EXPECT_TRUE(has_line(c, "stage t0 at * in global")) << c.scheduled.trace;
+  EXPECT_TRUE(has_line(c, "inline_buffer t0")) << c.scheduled.trace;
+  expect_same_meaning(c, kSizes);
+}
+
+TEST(Templates, AnOperandThatIsAViewIsPackedFromIt) {
+  const Chosen c = choose("symbol n in 1..40\ninput x: f32[n, 12]\ninput w: f32[n, 3, 8]\n"
+                          "a = reshape(x, shape=[n, 3, 4])\n"
+                          "z = matmul(permute(a, axes=[1, 2, 0]), permute(w, axes=[1, 0, 2]))\noutput z\n",
+                          make_target());
+  EXPECT_EQ(c.scheduled.template_name, "matmul") << c.why;
+  expect_same_meaning(c, kSizes);
+}
+
+TEST(Templates, ArithmeticInFrontOfAProductIsDoneOncePerElement) {
+  const Chosen c = choose("symbol n in 1..40\ninput x: bf16[n, 24]\ninput w: f32[20, 24]\n"
+                          "z = linear(mul(cast(x, f32), 2.0), w)\noutput z\n", make_target());
+  EXPECT_EQ(c.scheduled.template_name, "matmul") << c.why;
+  EXPECT_TRUE(has_line(c, "stage t")) << c.scheduled.trace;
+  expect_same_meaning(c, kSizes);
+}
+
+}  // namespace
+}  // namespace loopwright::driver
