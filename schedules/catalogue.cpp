@@ -5,13 +5,13 @@ namespace loopwright {
 const std::vector<Template>& catalogue() {
   using namespace schedules;
   static const std::vector<Template> kTemplates = {
-      {"elementwise", 1, TargetKind::cpu, is_elementwise, schedule_elementwise},
+      {"elementwise", 2, TargetKind::cpu, is_elementwise, schedule_elementwise},
       {"transpose", 1, TargetKind::cpu, is_transpose, schedule_transpose},
       {"matrix_vector", 1, TargetKind::cpu, is_matrix_vector, schedule_matrix_vector},
       {"matmul", 2, TargetKind::cpu, is_matmul, schedule_matmul},
-      {"row_reduction", 1, TargetKind::cpu, is_row_reduction, schedule_row_reduction},
+      {"row_reduction", 2, TargetKind::cpu, is_row_reduction, schedule_row_reduction},
       {"full_reduction", 1, TargetKind::cpu, is_full_reduction, schedule_full_reduction},
-      {"column_reduction", 1, TargetKind::cpu, is_column_reduction, schedule_column_reduction},
+      {"column_reduction", 2, TargetKind::cpu, is_column_reduction, schedule_column_reduction},
       {"gpu_transpose", 1, TargetKind::cuda, is_transpose, schedule_gpu_transpose},
       {"gpu_elementwise", 1, TargetKind::cuda, is_elementwise, schedule_gpu_elementwise},
       {"gpu_row", 1, TargetKind::cuda, is_row_reduction, schedule_gpu_row},

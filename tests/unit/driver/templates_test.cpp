@@ -91,5 +91,20 @@ TEST(Templates, ArithmeticInFrontOfAProductIsDoneOncePerElement) {
   expect_same_meaning(c, kSizes);
 }
 
+TEST(Templates, ManyRowsOverFewColumnsAreSharedOutInBlocks) {
+  const Chosen c = choose("symbol n in 1..100000\ninput x: f32[n, 12]\ny = sum(x, axes=[0])\noutput y\n", make_target());
+  EXPECT_EQ(c.scheduled.template_name, "column_reduction") << c.why;
+  EXPECT_TRUE(has_line(c, "reduce_across") && has_line(c, "ways 4 blocked")) << c.scheduled.trace;
+  EXPECT_TRUE(has_line(c, "parallel ")) << c.scheduled.trace;
+  expect_same_meaning(c, {{{"s0", 1}}, {{"s0", 3}}, {{"s0", 150}}});
+}
+
+TEST(Templates, ManyColumnsAreSharedOutThemselves) {
+  const Chosen c = choose("input x: f32[300, 512]\ny = sum(x, axes=[0])\noutput y\n", make_target());
+  EXPECT_EQ(c.scheduled.template_name, "column_reduction") << c.why;
+  EXPECT_FALSE(has_line(c, "reduce_across")) << c.scheduled.trace;
+  EXPECT_TRUE(has_line(c, "parallel ")) << c.scheduled.trace;
+}
+
 }  // namespace
 }  // namespace loopwright::driver
