@@ -170,8 +170,8 @@ Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& op
                                    const std::atomic<bool>* cancel) {
   LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.create = false, .command = options.command_line}));
   LW_TRY(const auto device, bench.make_device(options));
-  const db::DeviceRow here = bench.fingerprint(options.target);
-  const db::ToolchainRow toolchain = bench.toolchain();
+  LW_TRY(const db::DeviceRow here, bench.fingerprint(options));
+  const db::ToolchainRow toolchain = bench.toolchain(options);
   JournalKeys keys{.device_hard = db::compute_hard_digest(here), .generator = toolchain.generator};
   LW_TRY(keys.device, recorder.add_device(here));
   LW_TRY(keys.toolchain, recorder.add_toolchain(toolchain));

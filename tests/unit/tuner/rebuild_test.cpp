@@ -47,7 +47,7 @@ class RebuildTest : public ::testing::Test {
   db::BestEntry winner() const { return take(read().list_best({})).front(); }
   db::VariantList served() const {
     const auto bench = make_workbench();
-    db::DeviceMatch match{.device = bench.fingerprint(options.target), .toolchain = bench.toolchain(), .policy = {}};
+    db::DeviceMatch match{.device = take(bench.fingerprint(options)), .toolchain = bench.toolchain(options), .policy = {}};
     return take(read().find_variants(winner().candidate.workload, match));
   }
   RebuildReport rebuild_all(const RecordedTimes& times = record_synthetic) const {
@@ -101,7 +101,7 @@ TEST_F(RebuildTest, AnotherTraceVersionOrGeneratorIsNamedAndLeftAlone) {
     old.trace = "trace 0";
     best.candidate = take(recorder.add_candidate(old));
     take(recorder.put_best(best));
-    db::ToolchainRow toolchain = make_workbench().toolchain();
+    db::ToolchainRow toolchain = make_workbench().toolchain(options);
     toolchain.generator = "0.0.1";
     best.toolchain = take(recorder.add_toolchain(toolchain));
     take(recorder.put_best(best));
