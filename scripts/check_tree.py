@@ -42,7 +42,7 @@ ALLOWED = {
     "python": ["include"],
     # A GPU's memory, graphs and bare launches are no part of the public interface.
     "bench": ["include", "src/runtime/cuda_device.h", "src/runtime/cuda_artifact.h", "src/runtime/plan.h",
-              "src/codegen/cuda/nvrtc.h"],
+              "src/codegen/cuda/nvrtc.h", "bench/support"],
     "examples": ["include"],
 }
 CODE_ROOTS = ("include", "src", "schedules", "tuner", "db", "python", "bench", "examples", "tests")

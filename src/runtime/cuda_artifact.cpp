@@ -1,6 +1,9 @@
 #include "src/runtime/cuda_artifact.h"
 
+#include <elf.h>
+
 #include <algorithm>
+#include <cstring>
 
 namespace loopwright::runtime {
 namespace {
@@ -10,6 +13,28 @@ constexpr std::int64_t kPlainSharedBytes = 48 << 10;
 /// Larger clusters do not run on every GPU of the architecture and have to be allowed.
 constexpr int kPortableCluster = 8;
 constexpr int kLargestCluster = 16;
+
+/// The driver is told no size: what it reads must lie in the image. Either an ELF file whose tables and sections are all
+/// there, or text with a zero behind it.
+bool is_whole(const std::vector<std::uint8_t>& image) {
+  Elf64_Ehdr header;
+  if (image.size() < sizeof header || std::memcmp(image.data(), ELFMAG, SELFMAG) != 0)
+    return image.back() == 0;
+  std::memcpy(&header, image.data(), sizeof header);
+  const auto holds = [&](std::uint64_t offset, std::uint64_t bytes) {
+    return offset <= image.size() && bytes <= image.size() - offset;
+  };
+  if (header.e_shentsize != sizeof(Elf64_Shdr) ||
+      !holds(header.e_shoff, std::uint64_t{header.e_shnum} * header.e_shentsize) ||
+      !holds(header.e_phoff, std::uint64_t{header.e_phnum} * header.e_phentsize))
+    return false;
+  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, image.data() + header.e_shoff + i * sizeof section, sizeof section);
+    if (section.sh_type != SHT_NOBITS && !holds(section.sh_offset, section.sh_size)) return false;
+  }
+  return true;
+}
 
 Error refuse(const Artifact& artifact, std::string found, ErrorCode code = ErrorCode::bad_artifact,
              std::string works = "delete the artifact; it is made again from its trace") {
@@ -27,6 +52,7 @@ Result<std::shared_ptr<const CudaArtifact>> CudaArtifact::load(const CudaDriver&
                                                                cuda::Context context,
                                                                const Artifact& artifact) {
   if (artifact.image.empty()) return refuse(artifact, "no machine code");
+  if (!is_whole(artifact.image)) return refuse(artifact, "machine code that is cut short or damaged");
   if (artifact.launches.empty()) return refuse(artifact, "no launches");
   if (artifact.args.size() + artifact.symbols.size() > kMaxCudaParameters)
     return refuse(artifact, std::to_string(artifact.args.size() + artifact.symbols.size()) +

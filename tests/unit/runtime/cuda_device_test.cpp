@@ -106,6 +106,8 @@ TEST_F(CudaDeviceTest, refuses_code_that_is_damaged_or_does_not_fit_its_launches
   };
   auto artifact = twice();
   artifact->image = {1, 2, 3};
+  refuse(artifact, ErrorCode::bad_artifact, "cut short or damaged");
+  artifact->image = {1, 2, 3, 0};
   refuse(artifact, ErrorCode::bad_artifact, "CUDA 13.0");
   artifact->image.clear();
   refuse(artifact, ErrorCode::bad_artifact, "no machine code");

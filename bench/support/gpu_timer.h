@@ -1,0 +1,51 @@
+// Device time of plans and of the machine's own ceilings, as replays of a CUDA graph between events.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "loopwright/runtime.h"
+#include "src/runtime/cuda_device.h"
+
+namespace loopwright::bench {
+
+struct GpuTime {
+  double median_us = 0, p10_us = 0, p90_us = 0;
+  int calls = 0;  ///< launches in one replay
+};
+
+class GpuTimer {
+ public:
+  static Result<GpuTimer> open(const std::string& device);
+  /// `cold`: sets of tensors together exceed the L2 three times and are used in turn; else one set for every call.
+  Result<GpuTime> time_plan(const Plan& plan, const std::vector<std::int64_t>& symbols, bool cold);
+  /// Cold time of a copy of `read` bytes, or of reading them when nothing is written.
+  Result<double> ceiling_us(double read, double written);
+  /// A few sizes of read, write and copy as text.
+  Result<std::string> describe_ceilings();
+
+ private:
+  using Launch = std::function<bool(std::size_t set)>;
+  struct Memory;
+  GpuTimer(std::shared_ptr<const runtime::CudaDevice> device) : device_(std::move(device)) {}  // NOLINT
+  Status start();
+  /// `bytes` of each tensor of a set; filled by `fill` once, then copied.
+  Result<std::shared_ptr<Memory>> make_sets(const std::vector<std::int64_t>& bytes, bool cold,
+                                            const std::function<void(std::size_t, std::uint8_t*)>& fill);
+  Result<GpuTime> time(const Launch& launch, std::size_t sets);
+  Result<GpuTime> time_ceiling(const std::string& kernel, std::int64_t bytes);
+  Error failed(runtime::cuda::Status status) const;
+
+  std::shared_ptr<const runtime::CudaDevice> device_;
+  runtime::cuda::Stream stream_ = nullptr;
+  std::vector<runtime::cuda::Event> events_;
+  runtime::cuda::Library ceilings_ = nullptr;
+  std::map<std::string, runtime::cuda::Function> functions_;
+  std::map<std::pair<std::string, std::int64_t>, double> known_;
+};
+
+}  // namespace loopwright::bench
