@@ -16,7 +16,6 @@ FunctionEmitter::FunctionEmitter(const ir::Kernel& kernel, const CpuTarget& targ
       scratch_(scratch),
       places_(std::move(places)),
       scratch_place_(scratch_place),
-      vector_bytes_(static_cast<std::uint64_t>(target.vector_bytes)),
       scratch_used_(ir::int_imm(0)) {
   forget();
 }

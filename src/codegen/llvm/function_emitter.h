@@ -113,7 +113,6 @@ class FunctionEmitter {
   V scratch_;
   BufferPlaces places_;
   BufferPlace scratch_place_;
-  std::uint64_t vector_bytes_;
   bool has_streamed_ = false;
   ir::Expr scratch_used_;     ///< bytes, at this point of the nest
   SizeExpr scratch_peak_;
