@@ -7,6 +7,7 @@
 
 #include "loopwright/runtime.h"
 #include "src/driver/build.h"
+#include "tests/unit/tuner/synthetic.h"
 #include "tuner/measure.h"
 #include "tuner/probes.h"
 
@@ -29,6 +30,8 @@ struct Fixture {
   }
   explicit Fixture(MeasureSettings settings = gpu_settings("cuda:1", false), const char* fake = "devices=2")
       : workload(graph::make_workload(make_graph())), job(*driver::make_job(workload)) {
+    static const testing::TempFolder locks;  // tests run side by side and all have the same GPUs
+    ::setenv("XDG_RUNTIME_DIR", locks.path.c_str(), 1);
     ::setenv("LOOPWRIGHT_LIBCUDA", LOOPWRIGHT_FAKE_CUDA_LIBRARY, 1);
     ::setenv("LOOPWRIGHT_FAKE_CUDA", fake, 1);
     settings.min_limit_s = 0.3;
