@@ -95,7 +95,7 @@ void add_rms_range(std::vector<Case>& cases) {
 
 void add_others(std::vector<Case>& cases) {
   cases.push_back({"sinsum",
-                   "[400,400]",
+                   "i64[400,400]",
                    "graph sin_sum_gt\ninput x: i64[400, 400] strides [800, 2]\ny = sin(cast(x, f32))\n"
                    "positive = gt(sum(y), 0)\noutput y\noutput positive\n",
                    {},

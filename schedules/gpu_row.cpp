@@ -24,16 +24,21 @@ std::vector<std::string> find_row_inputs(const Schedule& s, int rows, bool all) 
   return out;
 }
 
+/// Whether what the nest computes depends on something that was reduced, itself or through other pointwise nests.
+bool follows_reduction(const Schedule& s, const NestInfo& n) {
+  return std::any_of(n.reads.begin(), n.reads.end(), [&](const ReadInfo& r) {
+    if (s.buffer(r.buffer).is_param || r.buffer == n.buffer) return false;
+    const NestInfo writer = nest_of(s, r.buffer);
+    return writer.is_update || follows_reduction(s, writer);
+  });
+}
+
 /// Rows that are computed from what was reduced and that several nests read, when computing them again costs.
 std::vector<std::string> find_costly_rows(const Schedule& s) {
   std::vector<std::string> out;
-  const std::vector<NestInfo> sums = updates(s);
   for (const std::string& buffer : find_shared_rows(s)) {
     const NestInfo n = nest_of(s, buffer);
-    const bool follows = std::any_of(n.reads.begin(), n.reads.end(), [&](const ReadInfo& r) {
-      return std::any_of(sums.begin(), sums.end(), [&](const NestInfo& u) { return u.buffer == r.buffer; });
-    });
-    if (follows && n.is_costly) out.push_back(buffer);
+    if (n.is_costly && follows_reduction(s, n)) out.push_back(buffer);
   }
   return out;
 }

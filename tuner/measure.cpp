@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tuner/parallel.h"
+
 namespace loopwright::tuner {
 namespace {
 
@@ -256,7 +258,7 @@ WorkerDevice::Step WorkerDevice::prepare_timing(const Bindings& probe) {
   std::memset(arena.at(begin), kCanary, timed_.stride);
   for (std::size_t i = 0; i < timed_.buffers.size(); ++i) {
     const CaseBuffer& b = timed_.buffers[i];
-    if (!b.content->pristine.empty()) std::memcpy(arena.at(timed_.offsets[i]), b.content->pristine.data(), b.content->pristine.size());
+    if (!b.content->pristine.empty()) copy_parts(arena.at(timed_.offsets[i]), b.content->pristine.data(), b.content->pristine.size());
   }
   for (std::int64_t s = 1; s < timed_.sets && !gpu_; ++s) {
     std::memcpy(arena.at(begin + timed_.stride * static_cast<std::uint64_t>(s)), arena.at(begin), timed_.stride);
@@ -286,7 +288,7 @@ WorkerDevice::Step WorkerDevice::check_timing(const Candidate& candidate) {
       return {Outcome::out_of_bounds, ErrorCode::out_of_bounds,
               fmt::format("{} changed byte {} of {} while it was timed", candidate.template_name, *broken, b.name), {}};
     }
-    if (b.role == ArgRole::input && std::memcmp(arena.at(at), b.content->pristine.data(), b.content->pristine.size()) != 0) {
+    if (b.role == ArgRole::input && !equal_parts(arena.at(at), b.content->pristine.data(), b.content->pristine.size())) {
       return {Outcome::out_of_bounds, ErrorCode::out_of_bounds, "input " + b.name + " was changed while it was timed", {}};
     }
   }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "src/graph/ops.h"
+#include "tuner/parallel.h"
 #include "tuner/values.h"
 
 namespace loopwright::tuner {
@@ -117,35 +118,67 @@ Tolerance find_tolerance(const Graph& graph, Value value, const Bindings& probe)
   return tolerance;
 }
 
+namespace {
+
+/// Root of the mean square of what the type can hold.
+double find_rms(const std::vector<double>& expected, double limit) {
+  const auto count = static_cast<std::int64_t>(expected.size());
+  struct Part {
+    double squares = 0;
+    std::int64_t finite = 0;
+  };
+  std::vector<Part> parts(static_cast<std::size_t>((count + kPart - 1) / kPart));
+  for_each_part(count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+    Part sum;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const double e = expected[i];
+      if (std::fabs(e) > limit || std::isnan(e)) continue;
+      sum.squares += e * e;
+      ++sum.finite;
+    }
+    parts[part] = sum;
+  });
+  Part all;
+  for (const Part& p : parts) all.squares += p.squares, all.finite += p.finite;
+  return all.finite > 0 ? std::sqrt(all.squares / static_cast<double>(all.finite)) : 0;
+}
+
+/// Adds what one element says to `result`.
+void compare_element(Deviation& result, std::int64_t i, double x, double e, double rms, double overflow, double relative) {
+  if (e == x || (std::isnan(e) && std::isnan(x))) return;
+  // Beyond the largest number of the type, infinity is as right as the last few numbers before it.
+  if (std::fabs(e) > overflow && std::fabs(x) >= overflow && std::signbit(x) == std::signbit(e)) return;
+  const double distance = std::fabs(x - e);
+  const double scale = std::fabs(e) + rms;
+  if (std::isfinite(distance)) {
+    result.max_abs = std::max(result.max_abs, distance);
+    result.max_rel = std::max(result.max_rel, scale > 0 ? distance / scale : 1);
+    if (distance <= relative * scale) return;
+  }
+  if (result.outside++ == 0) result.first = i, result.found = x, result.expected = e;
+}
+
+}  // namespace
+
 Deviation compare_output(DType dtype, const void* data, const std::vector<std::int64_t>& positions,
                          const std::vector<double>& expected, const Tolerance& tolerance) {
-  double squares = 0;
-  std::int64_t finite = 0;
   const double limit = largest(dtype);
-  for (const double e : expected) {
-    if (std::fabs(e) > limit || std::isnan(e)) continue;
-    squares += e * e;
-    ++finite;
-  }
-  const double rms = finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
-  Deviation result;
+  const double rms = find_rms(expected, limit);
+  const double overflow = is_float(dtype) ? limit * (1 - tolerance.relative) : std::numeric_limits<double>::infinity();
   const auto count = static_cast<std::int64_t>(expected.size());
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double e = expected[i];
-    const double x = read_element(dtype, data, positions.empty() ? i : positions[i]);
-    if (std::isnan(e) && std::isnan(x)) continue;
-    if (e == x) continue;
-    // Beyond the largest number of the type, infinity is as right as the last few numbers before it.
-    const bool overflows = is_float(dtype) && std::fabs(e) > limit * (1 - tolerance.relative);
-    if (overflows && std::fabs(x) >= limit * (1 - tolerance.relative) && std::signbit(x) == std::signbit(e)) continue;
-    const double distance = std::fabs(x - e);
-    const double scale = std::fabs(e) + rms;
-    if (std::isfinite(distance)) {
-      result.max_abs = std::max(result.max_abs, distance);
-      result.max_rel = std::max(result.max_rel, scale > 0 ? distance / scale : 1);
-      if (distance <= tolerance.relative * scale) continue;
-    }
-    if (result.outside++ == 0) result.first = i, result.found = x, result.expected = e;
+  std::vector<Deviation> parts(static_cast<std::size_t>((count + kPart - 1) / kPart));
+  for_each_part(count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+    Deviation found;
+    for (std::int64_t i = begin; i < end; ++i)
+      compare_element(found, i, read_element(dtype, data, positions.empty() ? i : positions[i]), expected[i], rms, overflow, tolerance.relative);
+    parts[part] = found;
+  });
+  Deviation result;
+  for (const Deviation& p : parts) {
+    if (result.outside == 0 && p.outside > 0) result.first = p.first, result.found = p.found, result.expected = p.expected;
+    result.outside += p.outside;
+    result.max_abs = std::max(result.max_abs, p.max_abs);
+    result.max_rel = std::max(result.max_rel, p.max_rel);
   }
   const auto free = tolerance.jumping_share > 0
                         ? std::max<std::int64_t>(2, static_cast<std::int64_t>(tolerance.jumping_share * static_cast<double>(count)))

@@ -7,6 +7,8 @@
 #include <limits>
 #include <set>
 
+#include "tuner/parallel.h"
+
 namespace loopwright::tuner {
 namespace {
 
@@ -94,10 +96,11 @@ void write_element(DType dtype, void* data, std::int64_t position, double value)
   }
 }
 
-void fill_random(DType dtype, void* data, std::int64_t count, Draw draw, std::uint64_t seed, const IntegerRange* range) {
-  Random random{seed * 0x9e3779b97f4a7c15ull + 1};
+namespace {
+
+void fill_part(DType dtype, void* data, std::int64_t begin, std::int64_t end, Draw draw, Random random, const IntegerRange* range) {
   if (is_float(dtype)) {
-    for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t i = begin; i < end; ++i) {
       double value = 0.125 + 0.875 * random.unit();
       if (draw == Draw::normal) {
         // The sum of four uniform numbers is as good as normal here, and much cheaper than the real thing.
@@ -111,9 +114,19 @@ void fill_random(DType dtype, void* data, std::int64_t count, Draw draw, std::ui
   IntegerRange use{dtype == DType::boolean || dtype == DType::u8 ? 0 : -9, dtype == DType::boolean ? 2 : 10};
   if (range != nullptr) use = *range;
   const auto width = static_cast<std::uint64_t>(std::max<std::int64_t>(use.hi - use.lo, 1));
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (std::int64_t i = begin; i < end; ++i) {
     write_element(dtype, data, i, static_cast<double>(use.lo + static_cast<std::int64_t>(random.next() % width)));
   }
+}
+
+}  // namespace
+
+void fill_random(DType dtype, void* data, std::int64_t count, Draw draw, std::uint64_t seed, const IntegerRange* range) {
+  // Each part has a sequence of its own, so that the values depend on no number of threads.
+  for_each_part(count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+    const std::uint64_t mixed = seed ^ (static_cast<std::uint64_t>(part) << 40);
+    fill_part(dtype, data, begin, end, draw, Random{mixed * 0x9e3779b97f4a7c15ull + 1}, range);
+  });
 }
 
 void fill_poison(DType dtype, void* data, std::int64_t bytes, bool second) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tuner/measure.h"
+#include "tuner/parallel.h"
 
 namespace loopwright::tuner {
 namespace {
@@ -127,7 +128,7 @@ Status WorkerDevice::prepare(Case& c) {
       zones.push_back({b.place.zone_after, kZoneBytes});
     }
     paint_canaries(arena, b.place);
-    std::memcpy(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
+    copy_parts(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
   }
   if (!has_contents) {
     LW_CHECK(run_reference(c));
@@ -211,9 +212,10 @@ Status WorkerDevice::run_reference(Case& c) {
     if (arg.role == ArgRole::input) continue;
     const auto count = b.positions.empty() ? b.span : static_cast<std::int64_t>(b.positions.size());
     b.content->expected.resize(static_cast<std::size_t>(count));
-    for (std::int64_t i = 0; i < count; ++i) {
-      b.content->expected[i] = read_element(arg.dtype, arena.at(at), b.positions.empty() ? i : b.positions[i]);
-    }
+    for_each_part(count, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        b.content->expected[i] = read_element(arg.dtype, arena.at(at), b.positions.empty() ? i : b.positions[i]);
+    });
     for (const auto& o : setup_.graph->outputs()) {
       if (o.name == b.name) b.tolerance = find_tolerance(*setup_.graph, o.value, c.probe);
     }
@@ -242,7 +244,7 @@ WorkerDevice::Step WorkerDevice::run_once(const Candidate& candidate, Case& c, b
   Arena& arena = worker_->arena();
   for (CaseBuffer& b : c.buffers) {
     if (b.role == ArgRole::output && !gpu_) fill_poison(b.dtype, arena.at(b.place.data), static_cast<std::int64_t>(b.place.bytes), second);
-    if (b.role == ArgRole::inout) std::memcpy(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
+    if (b.role == ArgRole::inout) copy_parts(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
   }
   json order{{"command", "run"},
              {"kernel", loaded_.at(candidate.digest).id},
@@ -294,9 +296,9 @@ WorkerDevice::Step WorkerDevice::check_surroundings(const Artifact& artifact, co
       step = fail(fmt::format("changed byte {} of {}, which has {} bytes", *broken, b.name, b.place.bytes));
       paint_canaries(arena, b.place);
     }
-    if (b.role == ArgRole::input && std::memcmp(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size()) != 0) {
+    if (b.role == ArgRole::input && !equal_parts(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size())) {
       step = fail("changed input " + b.name);
-      std::memcpy(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
+      copy_parts(arena.at(b.place.data), b.content->pristine.data(), b.content->pristine.size());
     }
   }
   std::size_t space = 0;
@@ -349,24 +351,27 @@ CaseResult WorkerDevice::verify_case(const Candidate& candidate, Case& c, Depth 
   if (step.outcome != Outcome::ok) return fail(step.outcome, step.code, step.detail);
   if (!check_outputs(c, result)) return fail(Outcome::wrong_result, ErrorCode::wrong_result, result.detail);
   double run_ns = read_run_ns(step.reply);
-  first_output_.clear();
+  std::size_t at = 0;
+  for (const CaseBuffer& b : c.buffers) at += b.role == ArgRole::input ? 0 : b.place.bytes;
+  first_output_.resize(at);
+  at = 0;
   for (const CaseBuffer& b : c.buffers) {
     if (b.role == ArgRole::input) continue;
-    const std::uint8_t* data = worker_->arena().at(b.place.data);
-    first_output_.insert(first_output_.end(), data, data + b.place.bytes);
+    copy_parts(first_output_.data() + at, worker_->arena().at(b.place.data), b.place.bytes);
+    at += b.place.bytes;
   }
   step = run_retried(candidate, c, true);
   result.red_zones_clean = step.outcome != Outcome::out_of_bounds;
   if (step.outcome != Outcome::ok) return fail(step.outcome, step.code, step.detail);
   run_ns = std::min(run_ns, read_run_ns(step.reply));
-  std::size_t at = 0;
+  at = 0;
   for (const CaseBuffer& b : c.buffers) {
     if (b.role == ArgRole::input) continue;
     const std::uint8_t* data = worker_->arena().at(b.place.data);
     // Gaps of a strided output keep the poison, which differs between the two runs.
     const std::int64_t width = size_bytes(b.dtype);
     if (b.positions.empty()) {
-      result.repeatable = result.repeatable && std::memcmp(data, first_output_.data() + at, b.place.bytes) == 0;
+      result.repeatable = result.repeatable && equal_parts(data, first_output_.data() + at, b.place.bytes);
     }
     for (const std::int64_t p : b.positions) {
       if (std::memcmp(data + p * width, first_output_.data() + at + p * width, static_cast<std::size_t>(width)) != 0) {

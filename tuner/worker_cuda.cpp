@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
+#include <mutex>
 #include <nlohmann/json.hpp>
+
+#include "tuner/parallel.h"
 
 namespace loopwright::tuner {
 namespace {
@@ -20,6 +24,9 @@ constexpr std::size_t kMaxReplays = 128;
 constexpr std::size_t kEvents = 66;
 /// A GPU that has just been idle runs at a low clock for some milliseconds.
 constexpr double kWarmUpS = 3e-3;
+constexpr unsigned kLanes = 8;
+/// Smaller copies are done before the threads have started.
+constexpr std::uint64_t kLargeCopy = 8ull << 20;
 
 double elapsed_s(Clock::time_point from) {
   return std::chrono::duration<double>(Clock::now() - from).count();
@@ -109,8 +116,57 @@ json CudaServer::allocate(const json& command) {
 cuda::Status CudaServer::copy_range(std::uint64_t offset, std::uint64_t bytes, bool up) {
   const cuda::Address address = find(offset);
   if (address == 0 || bytes > arena_.bytes() - offset) return cuda::kInvalidValue;
+  if (bytes >= kLargeCopy) return copy_large(address, arena_.at(offset), bytes, up);
   return up ? driver_.copy_to_device(address, arena_.at(offset), bytes, stream_)
             : driver_.copy_to_host(arena_.at(offset), address, bytes, stream_);
+}
+
+cuda::Status CudaServer::open_lanes() {
+  while (lanes_.size() < kLanes) {
+    Lane lane;
+    cuda::Status status = driver_.create_stream(&lane.stream, kNonBlockingStream);
+    if (status == cuda::kSuccess) status = driver_.allocate_host(&lane.pinned, kPart, 0);
+    if (status != cuda::kSuccess) return status;
+    lanes_.push_back(lane);
+  }
+  return cuda::kSuccess;
+}
+
+/// In order with stream_: begins when what was queued there is done, and is complete at the return.
+cuda::Status CudaServer::copy_large(cuda::Address address, std::uint8_t* host, std::uint64_t bytes, bool up) {
+  cuda::Status status = open_lanes();
+  if (status == cuda::kSuccess) status = driver_.wait_stream(stream_);
+  if (status != cuda::kSuccess) return status;
+  std::mutex mutex;
+  std::vector<Lane> free = lanes_;
+  const auto copy_part = [&](Lane& lane, std::uint64_t begin, std::uint64_t size) {
+    if (up) std::memcpy(lane.pinned, host + begin, size);
+    cuda::Status part = up ? driver_.copy_to_device(address + begin, lane.pinned, size, lane.stream)
+                           : driver_.copy_to_host(lane.pinned, address + begin, size, lane.stream);
+    if (part == cuda::kSuccess) part = driver_.wait_stream(lane.stream);
+    if (!up && part == cuda::kSuccess) std::memcpy(host + begin, lane.pinned, size);
+    return part;
+  };
+  for_each_part(
+      static_cast<std::int64_t>(bytes),
+      [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+        std::unique_lock lock(mutex);
+        if (status != cuda::kSuccess) return;
+        Lane lane = free.back();  // as many lanes as threads
+        free.pop_back();
+        lock.unlock();
+        cuda::Context none = nullptr;
+        cuda::Status part = driver_.push_context(device_->context());
+        if (part == cuda::kSuccess) {
+          part = copy_part(lane, static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end - begin));
+          driver_.pop_context(&none);
+        }
+        lock.lock();
+        free.push_back(lane);
+        if (part != cuda::kSuccess) status = part;
+      },
+      kLanes);
+  return status;
 }
 
 json CudaServer::copy(const json& command, bool up) {

@@ -58,6 +58,8 @@ class CudaServer {
   /// Zero when no block holds the offset.
   runtime::cuda::Address find(std::uint64_t offset) const;
   runtime::cuda::Status copy_range(std::uint64_t offset, std::uint64_t bytes, bool up);
+  runtime::cuda::Status copy_large(runtime::cuda::Address address, std::uint8_t* host, std::uint64_t bytes, bool up);
+  runtime::cuda::Status open_lanes();
   nlohmann::json fail(runtime::cuda::Status status, const std::string& asked) const;
   nlohmann::json fail(ErrorCode code) const;
 
@@ -65,6 +67,12 @@ class CudaServer {
   const runtime::CudaDriver& driver_;
   const Arena& arena_;
   runtime::cuda::Stream stream_ = nullptr;
+  /// What a thread copies large ranges through: the arena's pages are not pinned, and copies to such pages are slow.
+  struct Lane {
+    runtime::cuda::Stream stream = nullptr;
+    void* pinned = nullptr;  ///< kPart bytes
+  };
+  std::vector<Lane> lanes_;
   std::vector<runtime::cuda::Event> events_;
   std::map<std::uint64_t, Block> blocks_;
   std::map<std::int64_t, Kernel> kernels_;

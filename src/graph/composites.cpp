@@ -116,11 +116,11 @@ Result<Value> expand_gelu_tanh(Graph& g, const Call&, const std::vector<Value>& 
   Formula f(g, name);
   const DType dtype = g.type(in[0]).dtype;
   Value x = f.widen(in[0]);
-  Value half = f.op("mul", {x, f.number(0.5, x)});
+  // (1 + tanh(a)) / 2 is sigmoid(2 a), which costs less and loses nothing where tanh is near -1.
   Value cube = f.op("mul", {f.op("mul", {x, x}), x});
   Value inner = f.op("add", {x, f.op("mul", {cube, f.number(0.044715, x)})});
-  Value tanh = f.op("tanh", {f.op("mul", {inner, f.number(std::sqrt(2 / std::acos(-1.0)), x)})});
-  return f.finish("mul", {half, f.op("add", {tanh, f.number(1, x)})}, dtype);
+  Value doubled = f.op("mul", {inner, f.number(2 * std::sqrt(2 / std::acos(-1.0)), x)});
+  return f.finish("mul", {x, f.op("sigmoid", {doubled})}, dtype);
 }
 
 Result<Value> expand_silu(Graph& g, const Call&, const std::vector<Value>& in, const std::string& name) {

@@ -40,6 +40,7 @@ const char* fill_table(const SharedLibrary& library, CudaDriver& d) {
   take("cuMemGetInfo_v2", &d.memory_info);
   take("cuMemAlloc_v2", &d.allocate);
   take("cuMemFree_v2", &d.free);
+  take("cuMemHostAlloc", &d.allocate_host);
   take("cuMemcpyHtoDAsync_v2", &d.copy_to_device);
   take("cuMemcpyDtoHAsync_v2", &d.copy_to_host);
   take("cuMemcpyDtoDAsync_v2", &d.copy_on_device);

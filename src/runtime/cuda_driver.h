@@ -113,6 +113,7 @@ struct CudaDriver {
   Status (*memory_info)(std::size_t* free_bytes, std::size_t* total_bytes);
   Status (*allocate)(cuda::Address*, std::size_t);
   Status (*free)(cuda::Address);
+  Status (*allocate_host)(void**, std::size_t, unsigned flags);
   Status (*copy_to_device)(cuda::Address, const void*, std::size_t, cuda::Stream);
   Status (*copy_to_host)(void*, cuda::Address, std::size_t, cuda::Stream);
   Status (*copy_on_device)(cuda::Address, cuda::Address, std::size_t, cuda::Stream);

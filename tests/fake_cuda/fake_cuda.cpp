@@ -303,6 +303,11 @@ Status cuMemAlloc_v2(Address* address, std::size_t bytes) {
   ++state().counts["allocations"];
   return kOk;
 }
+Status cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  if (current_context() == nullptr) return cuda::kInvalidContext;
+  *memory = std::malloc(bytes);
+  return *memory != nullptr ? kOk : cuda::kOutOfMemory;
+}
 Status cuMemFree_v2(Address address) {
   const std::lock_guard lock(state().mutex);
   const auto it = state().blocks.find(address);

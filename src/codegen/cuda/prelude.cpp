@@ -55,7 +55,7 @@ constexpr Definition kDefinitions[] = {
      "float lw_divide(float a, float b, float r) { float q = a * r, e = __fmaf_rn(-q, b, a), c = __fmaf_rn(e, r, q); return c == c ? c : q; }"},
     {"lw_sign_f32", "float lw_sign_f32(float a) { return a == 0.0f || a != a ? a : copysignf(1.0f, a); }"},
     {"lw_sign_f64", "double lw_sign_f64(double a) { return a == 0.0 || a != a ? a : copysign(1.0, a); }"},
-    {"lw_sigmoid_f32", "float lw_sigmoid_f32(float a) { return __fdiv_rn(1.0f, 1.0f + expf(-a)); }"},
+    {"lw_sigmoid_f32", "float lw_sigmoid_f32(float a) { return __fdividef(1.0f, 1.0f + expf(-a)); }"},
     {"lw_sigmoid_f64", "double lw_sigmoid_f64(double a) { return 1.0 / (1.0 + exp(-a)); }"},
     {"lw_mod_f32", "float lw_mod_f32(float a, float b) { float r = fmodf(a, b); return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r; }"},
     {"lw_mod_f64", "double lw_mod_f64(double a, double b) { double r = fmod(a, b); return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r; }"},
