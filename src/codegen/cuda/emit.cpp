@@ -88,7 +88,7 @@ class KernelEmitter {
   /// The blocks that an SM should hold. Without this ptxas puts loads behind the uses of earlier ones, to save registers;
   /// with it, it uses the registers that this number leaves.
   static std::string fewest_blocks(const LaunchContext& launch) {
-    constexpr std::int64_t kRegistersOfSm = 65536, kOtherRegisters = 32, kFewWords = 16, kMostBlocks = 16;
+    constexpr std::int64_t kRegistersOfSm = 65536, kOtherRegisters = 48, kFewWords = 16, kMostBlocks = 16;
     if (launch.words_ahead < kFewWords) return {};
     return ", " + std::to_string(std::clamp<std::int64_t>(kRegistersOfSm / (launch.block.threads() * (launch.words_ahead + kOtherRegisters)), 1, kMostBlocks));
   }
