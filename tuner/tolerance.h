@@ -15,7 +15,7 @@ namespace loopwright::tuner {
 /// transcendental functions, and a reduction over K elements by u(dtype) + (2 + 2 sqrt(K)) u(accumulator).
 struct Tolerance {
   double relative = 0;  ///< 0: exact
-  /// Share of elements that may differ freely (at least two elements), because an op that jumps (comparison, rounding,
+  /// Share of elements that may differ freely (at least two elements, at most a quarter of fewer than eight), because an op that jumps (comparison, rounding,
   /// cast to an integer, arg-max) looks at rounded floats.
   double jumping_share = 0;
   std::string text() const;

@@ -92,6 +92,23 @@ TEST(Tolerance, ComparisonsOfRoundedFloatsMayFlipAFewElements) {
   EXPECT_GT(find_tolerance(g, rounded, {}).jumping_share, 0);
 }
 
+TEST(Tolerance, ASmallOutputOfAJumpingOpIsCheckedAllTheSame) {
+  const Tolerance tolerance{.relative = 1e-6, .jumping_share = 1e-3};
+  for (const int count : {1, 2, 3}) {
+    const std::vector<double> expected(static_cast<std::size_t>(count), 7);
+    std::vector<std::int64_t> found(static_cast<std::size_t>(count), 7);
+    EXPECT_TRUE(compare_output(DType::i64, found.data(), {}, expected, tolerance).passed);
+    found[0] ^= 0x42;
+    EXPECT_FALSE(compare_output(DType::i64, found.data(), {}, expected, tolerance).passed) << count;
+  }
+  std::vector<double> expected(100, 7);
+  std::vector<std::int64_t> found(100, 7);
+  found[3] = found[5] = 8;
+  EXPECT_TRUE(compare_output(DType::i64, found.data(), {}, expected, tolerance).passed);
+  found[6] = 8;
+  EXPECT_FALSE(compare_output(DType::i64, found.data(), {}, expected, tolerance).passed);
+}
+
 TEST(Tolerance, ATileOfWrongElementsFailsAndRoundingPasses) {
   std::vector<double> expected(1000);
   std::vector<float> found(1000);
