@@ -12,14 +12,14 @@ namespace {
 constexpr std::int64_t kMostHeld = 16384;     ///< elements of a row in registers
 constexpr std::int64_t kMostThreads = 512;
 
-/// Inputs that several nests read along the row, or that one reads when `all`: worth holding.
-std::vector<std::string> find_row_inputs(const Schedule& s, int rows, bool all) {
+/// Inputs that several nests read along the row: worth holding.
+std::vector<std::string> find_row_inputs(const Schedule& s, int rows) {
   std::vector<std::string> out;
   for (const NestInfo& n : s.nests())
     for (const ReadInfo& r : n.reads) {
       const bool is_row = s.buffer(r.buffer).is_param && static_cast<int>(r.dims.size()) > rows;
       if (!is_row || std::find(out.begin(), out.end(), r.buffer) != out.end()) continue;
-      if (all || reader_count(s, r.buffer) > 1) out.push_back(r.buffer);
+      if (reader_count(s, r.buffer) > 1) out.push_back(r.buffer);
     }
   return out;
 }
@@ -148,7 +148,7 @@ void schedule_rows(Schedule& s, Space& k) {
   }
   if (outputs(s).back().is_update) s.hold(outputs(s).back().buffer, row, Place::registers);
   if (holds)
-    for (const std::string& input : find_row_inputs(s, row_count, false)) s.attempt([&](Schedule& t) { t.stage(input, row, Place::registers); });
+    for (const std::string& input : find_row_inputs(s, row_count)) s.attempt([&](Schedule& t) { t.stage(input, row, Place::registers); });
   share_rows(s, row, shares);
 }
 

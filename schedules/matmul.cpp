@@ -76,6 +76,11 @@ bool is_narrow(const Schedule& s, const std::string& operand, const NestInfo& pr
   return s.buffer(operand).dtype != s.buffer(product.buffer).dtype;
 }
 
+bool has_narrow_operand(const Schedule& s) {
+  const Product p = find_products(s)[0];
+  return is_narrow(s, p.left, p.nest) || is_narrow(s, p.right, p.nest);
+}
+
 /// Vectors in a register tile that leave no partial tile, where that can be known; all of them where none does.
 std::vector<std::int64_t> dividing_widths(const Schedule& s, const LoopId& column, std::int64_t lanes) {
   const std::vector<std::int64_t> all = {2, 1, 3, 4};
@@ -166,9 +171,12 @@ void unroll_register_tile(Schedule& s, const std::vector<LoopId>& loops) {
 bool is_matmul(const Schedule& s) { return updates(s).size() == 1 && find_products(s).size() == 1; }
 
 void schedule_matmul(Schedule& s, Space& k) {
+  if (!is_matmul(s)) return s.reject("not one product of two tensors");
   const std::int64_t lanes = natural_lanes(s, updates(s)[0]);
-  const bool converts = k.pick_flag("convert", true);  // while packing, rather than at every use; prologues likewise
-  inline_intermediates(s, converts ? find_computed_operands(s) : std::vector<std::string>{});
+  const std::vector<std::string> computed = find_computed_operands(s);
+  // Conversions while packing rather than at every use, and prologues likewise. Where there are none there is no choice.
+  const bool converts = !(has_narrow_operand(s) || !computed.empty()) || k.pick_flag("convert", true);
+  inline_intermediates(s, converts ? computed : std::vector<std::string>{});
   const std::vector<Product> products = find_products(s);
   if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
   const Product p = products[0];

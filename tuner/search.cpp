@@ -46,12 +46,12 @@ std::uint64_t SearchRandom::next() {
 
 TemplateOdds::TemplateOdds(int template_count)
     : best_ns_(static_cast<std::size_t>(template_count), std::numeric_limits<double>::infinity()),
-      seen_(static_cast<std::size_t>(template_count), 0) {}
+      seen_(static_cast<std::size_t>(template_count), false) {}
 
 void TemplateOdds::observe(const Observation& o) {
   const auto t = static_cast<std::size_t>(o.template_index);
   if (t >= seen_.size()) return;
-  ++seen_[t];
+  seen_[t] = true;
   best_ns_[t] = std::min(best_ns_[t], o.time_ns);
 }
 
@@ -62,7 +62,7 @@ int TemplateOdds::draw(SearchRandom& random) const {
   std::vector<double> odds;
   for (std::size_t t = 0; t < seen_.size(); ++t) {
     const double prior = t == 0 ? kPreferred * static_cast<double>(std::max<std::size_t>(seen_.size() - 1, 1)) : 1 - kPreferred;
-    const double closeness = seen_[t] == 0 || !std::isfinite(best) ? 1 : best / best_ns_[t];
+    const double closeness = !seen_[t] || !std::isfinite(best) ? 1 : best / best_ns_[t];
     odds.push_back(prior * std::max(kLeast, closeness * closeness));
   }
   double at = random.unit() * std::accumulate(odds.begin(), odds.end(), 0.0);

@@ -58,7 +58,7 @@ class TemplateOdds {
 
  private:
   std::vector<double> best_ns_;  ///< by template; infinite: nothing that worked
-  std::vector<int> seen_;
+  std::vector<bool> seen_;
 };
 
 std::unique_ptr<Search> make_random_search(int template_count, std::uint64_t seed);

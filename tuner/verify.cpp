@@ -134,13 +134,12 @@ Status WorkerDevice::prepare(Case& c) {
     LW_CHECK(run_reference(c));
     remember(c);
   }
-  c.prepared = true;
-  if (zones.empty()) return Unit{};
-  // The reference may have needed a new process, which was told of the cases prepared so far.
-  c.prepared = false;
-  const Step step = command(json{{"command", "guard"}, {"on", true}, {"zones", zones}}.dump(), 10000);
-  if (step.outcome != Outcome::ok) {
-    return Error{.code = step.code, .asked = "guard buffers in the worker", .found = step.detail};
+  if (!zones.empty()) {
+    // The reference may have needed a new process, which was told of the cases prepared so far.
+    const Step step = command(json{{"command", "guard"}, {"on", true}, {"zones", zones}}.dump(), 10000);
+    if (step.outcome != Outcome::ok) {
+      return Error{.code = step.code, .asked = "guard buffers in the worker", .found = step.detail};
+    }
   }
   c.prepared = true;
   return Unit{};

@@ -334,6 +334,12 @@ std::set<Var> free_vars(const Stmt& s) {
 bool uses(const Expr& e, const Var& v) { return free_vars(e).contains(v); }
 bool uses(const Stmt& s, const Var& v) { return free_vars(s).contains(v); }
 
+bool has_load(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& x) { found = found || as<Load>(x) != nullptr; });
+  return found;
+}
+
 Accesses buffers_of(const Stmt& s) {
   Accesses out;
   walk(

@@ -43,6 +43,8 @@ std::set<Var> free_vars(const Expr& e);
 std::set<Var> free_vars(const Stmt& s);
 bool uses(const Expr& e, const Var& v);
 bool uses(const Stmt& s, const Var& v);
+/// Reads memory somewhere: its value may change between two evaluations.
+bool has_load(const Expr& e);
 /// Buffers loaded from and written to, in order of first appearance.
 struct Accesses {
   std::vector<Buffer> read, written;

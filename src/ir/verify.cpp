@@ -93,12 +93,6 @@ class Verifier {
     return std::nullopt;
   }
 
-  static bool has_load(const Expr& e) {
-    bool found = false;
-    walk(e, [&](const Expr& x) { found |= as<Load>(x) != nullptr; });
-    return found;
-  }
-
   Check declaration(const Buffer& b) {
     for (const auto* list : {&b->shape, &b->strides})
       for (const Expr& e : *list) LW_IR_CHECK(expression(e, DType::i64, "a size of `" + b->name + "`"));

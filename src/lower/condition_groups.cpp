@@ -12,12 +12,6 @@ using ir::BinaryOp;
 using ir::Expr;
 using ir::Stmt;
 
-bool has_load(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& x) { found = found || ir::as<ir::Load>(x) != nullptr; });
-  return found;
-}
-
 /// a - b such that the comparison says a - b < 0; null when it is none of integers by order.
 Expr below_zero(const Expr& e) {
   const auto* x = ir::as<ir::Binary>(e);
@@ -64,14 +58,14 @@ class Finder {
     }
     if (const auto* l = ir::as<ir::Let>(s)) {
       inside_.insert(l->var);
-      if (l->value->dtype == DType::i64 && !has_load(l->value)) lets_[l->var] = ir::substitute(l->value, lets_);
+      if (l->value->dtype == DType::i64 && !ir::has_load(l->value)) lets_[l->var] = ir::substitute(l->value, lets_);
     }
     ir::map_children(
         s,
         [&](const Expr& e) {
           ir::walk(e, [&](const Expr& x) {
             const auto* select = ir::as<ir::Select>(x);
-            if (select != nullptr && (has_load(select->a) || has_load(select->b))) take_all(select->condition, false);
+            if (select != nullptr && (ir::has_load(select->a) || ir::has_load(select->b))) take_all(select->condition, false);
           });
           return e;
         },
@@ -94,7 +88,7 @@ class Finder {
 
   void take(const Expr& comparison, bool guard) {
     Expr difference = below_zero(comparison);
-    if (difference == nullptr || has_load(difference)) return;
+    if (difference == nullptr || ir::has_load(difference)) return;
     difference = ir::simplify(ir::substitute(difference, lets_));
     std::vector<ir::Var> vars{var_};
     for (const ir::Var& v : ir::free_vars(difference)) {

@@ -21,12 +21,6 @@ void take_conjuncts(const Expr& e, std::vector<Expr>& out) {
   take_conjuncts(x->b, out);
 }
 
-bool reads(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& x) { found = found || ir::as<ir::Load>(x) != nullptr; });
-  return found;
-}
-
 bool touches_registers(const Stmt& s) {
   const ir::Accesses a = ir::buffers_of(s);
   for (const auto* list : {&a.read, &a.written})
@@ -51,7 +45,7 @@ Stmt separate(const ir::Loop& l) {
   while (const auto* i = ir::as<ir::If>(body)) {
     std::vector<Expr> parts;
     take_conjuncts(i->condition, parts);
-    for (const Expr& e : parts) (ir::uses(e, l.var) || reads(e) ? inside : outside).push_back(e);
+    for (const Expr& e : parts) (ir::uses(e, l.var) || ir::has_load(e) ? inside : outside).push_back(e);
     body = i->then;
   }
   for (const Expr& e : inside) body = ir::if_then(e, body);

@@ -12,16 +12,10 @@ using ir::Stmt;
 
 namespace {
 
-bool has_load(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& x) { found = found || ir::as<ir::Load>(x) != nullptr; });
-  return found;
-}
-
 /// A vector loop around one statement, perhaps under conditions.
 bool is_copy(Stmt s) {
   while (const auto* i = ir::as<ir::If>(s)) {
-    if (has_load(i->condition)) return false;
+    if (ir::has_load(i->condition)) return false;
     s = i->then;
   }
   const auto* l = ir::as<ir::Loop>(s);
@@ -243,7 +237,7 @@ Status BodyEmitter::emit_lanes_of(const Stmt& s) {
     }
     if (l->value->dtype == DType::i64) {
       facts_.bind_let(l->var, l->value);
-      if (!has_load(l->value)) lets_[l->var] = ir::substitute(l->value, lets_);
+      if (!ir::has_load(l->value)) lets_[l->var] = ir::substitute(l->value, lets_);
     }
     return emit_lanes_of(l->body);
   }
@@ -297,7 +291,7 @@ Status BodyEmitter::emit_let(const ir::Let& l) {
   narrow_[l.var] = narrow;
   if (l.value->dtype == DType::i64) {
     facts_.bind_let(l.var, l.value);
-    if (!has_load(l.value)) lets_[l.var] = ir::substitute(l.value, lets_);
+    if (!ir::has_load(l.value)) lets_[l.var] = ir::substitute(l.value, lets_);
   }
   return emit_one(l.body);
 }
@@ -368,7 +362,7 @@ class SpreadFinder {
     if (const auto* i = ir::as<ir::If>(s)) facts.assume(i->condition);
     if (const auto* l = ir::as<ir::Let>(s); l != nullptr && l->value->dtype == DType::i64) {
       facts.bind_let(l->var, l->value);
-      if (!has_load(l->value)) lets_[l->var] = ir::substitute(l->value, lets_);
+      if (!ir::has_load(l->value)) lets_[l->var] = ir::substitute(l->value, lets_);
     }
     if (const auto* x = ir::as<ir::Store>(s); x != nullptr && x->buffer == buffer_) take(x->index[0], facts, threads);
     if (const auto* u = ir::as<ir::Update>(s))

@@ -21,12 +21,6 @@ struct Nest {
   Stmt rest;                     ///< inside the innermost
 };
 
-bool has_load(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& x) { found = found || as<ir::Load>(x); });
-  return found;
-}
-
 Result<Nest> find_nest(const ir::Kernel& k, const std::vector<Site>& sites) {
   Nest nest;
   nest.top = *std::min_element(sites.begin(), sites.end(),
@@ -41,7 +35,7 @@ Result<Nest> find_nest(const ir::Kernel& k, const std::vector<Site>& sites) {
       nest.loops.push_back(at);
       if (wanted(at)) --left;
       at = l->body;
-    } else if (const auto* i = as<ir::If>(at); i && !has_load(i->condition)) {
+    } else if (const auto* i = as<ir::If>(at); i && !ir::has_load(i->condition)) {
       nest.conditions.push_back(i->condition);
       at = i->then;
     } else {
@@ -49,7 +43,7 @@ Result<Nest> find_nest(const ir::Kernel& k, const std::vector<Site>& sites) {
                       "loops with nothing but loops and size conditions between them");
     }
   }
-  for (const auto* i = as<ir::If>(at); i && !has_load(i->condition); i = as<ir::If>(at)) {
+  for (const auto* i = as<ir::If>(at); i && !ir::has_load(i->condition); i = as<ir::If>(at)) {
     nest.conditions.push_back(i->condition);
     at = i->then;
   }

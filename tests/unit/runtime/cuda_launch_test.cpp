@@ -12,17 +12,6 @@ class CudaLaunchTest : public FakeGpu {
   static Plan make_twice(const std::shared_ptr<const Device>& device, const std::string& kernel = "twice") {
     return plan_on(device, twice_spec(0, 4000000000), {{variant_of(twice(kernel))}}).value();
   }
-  /// Kernel after kernel through intermediates.
-  static PlanSpec chain(int kernels) {
-    PlanSpec spec = twice_spec(0, 1000000);
-    spec.kernels.clear();
-    for (int k = 1; k < kernels; ++k)
-      spec.tensors.push_back(vector_tensor("t" + std::to_string(k), ArgRole::workspace, symbol(0)));
-    for (int k = 0; k < kernels; ++k)
-      spec.kernels.push_back(
-          {"w", "elementwise", {k == 0 ? 0 : k + 1, k == kernels - 1 ? 1 : k + 2}, {0}, {"s0"}});
-    return spec;
-  }
   static bool doubles(const Plan& plan, const CudaDevice& device, std::int64_t n, float factor,
                       void* stream = nullptr) {
     const Memory x(device, 4 * n + 4), y(device, 4 * n + 4);
@@ -69,7 +58,7 @@ TEST_F(CudaLaunchTest, leaves_the_context_of_the_calling_thread_alone) {
 TEST_F(CudaLaunchTest, keeps_intermediates_in_an_arena_that_calls_share) {
   const auto device = open();
   const Plan plan =
-      plan_on(device, chain(5), std::vector<std::vector<Variant>>(5, {variant_of(twice())})).value();
+      plan_on(device, chain_spec(5, 1000000), std::vector<std::vector<Variant>>(5, {variant_of(twice())})).value();
   EXPECT_TRUE(doubles(plan, *device, 3000, 32));
   const std::int64_t n = 3000;
   const Memory x(*device, 12000), y(*device, 12000);
@@ -123,7 +112,7 @@ TEST_F(CudaLaunchTest, allocates_nothing_on_the_hot_path) {
   const auto device = open();
   const Plan direct = make_twice(device);
   const Plan chained =
-      plan_on(device, chain(3), std::vector<std::vector<Variant>>(3, {variant_of(twice())})).value();
+      plan_on(device, chain_spec(3, 1000000), std::vector<std::vector<Variant>>(3, {variant_of(twice())})).value();
   EXPECT_TRUE(doubles(chained, *device, 1000, 8));
   EXPECT_TRUE(doubles(direct, *device, 1000, 2));
   set("launch", 2);  // the fake driver allocates when it runs a kernel
@@ -140,7 +129,7 @@ TEST_F(CudaLaunchTest, allocates_nothing_on_the_hot_path) {
 TEST_F(CudaLaunchTest, is_shared_by_threads) {
   const auto device = open();
   const Plan plan =
-      plan_on(device, chain(4), std::vector<std::vector<Variant>>(4, {variant_of(twice())})).value();
+      plan_on(device, chain_spec(4, 1000000), std::vector<std::vector<Variant>>(4, {variant_of(twice())})).value();
   std::vector<std::thread> threads;
   std::vector<int> right(4, 0);
   for (int t = 0; t < 4; ++t)
@@ -154,7 +143,7 @@ TEST_F(CudaLaunchTest, is_shared_by_threads) {
 TEST_F(CudaLaunchTest, memory_of_a_thread_that_ended_is_used_again) {
   const auto device = open();
   const Plan plan =
-      plan_on(device, chain(2), std::vector<std::vector<Variant>>(2, {variant_of(twice())})).value();
+      plan_on(device, chain_spec(2, 1000000), std::vector<std::vector<Variant>>(2, {variant_of(twice())})).value();
   std::thread([&] { EXPECT_TRUE(doubles(plan, *device, 1000, 4)); }).join();
   const std::int64_t allocations = count("allocations");
   std::thread([&] { EXPECT_TRUE(doubles(plan, *device, 1000, 4)); }).join();
@@ -164,7 +153,7 @@ TEST_F(CudaLaunchTest, memory_of_a_thread_that_ended_is_used_again) {
 TEST_F(CudaLaunchTest, refuses_workspace_that_would_grow_while_a_stream_is_captured) {
   const auto device = open();
   const Plan plan =
-      plan_on(device, chain(2), std::vector<std::vector<Variant>>(2, {variant_of(twice())})).value();
+      plan_on(device, chain_spec(2, 1000000), std::vector<std::vector<Variant>>(2, {variant_of(twice())})).value();
   cuda::Stream stream = nullptr;
   ASSERT_EQ(device->driver().create_stream(&stream, 1), cuda::kSuccess);
   const Memory x(*device, 4000), y(*device, 4000);
@@ -187,7 +176,7 @@ TEST_F(CudaLaunchTest, refuses_workspace_that_would_grow_while_a_stream_is_captu
 TEST_F(CudaLaunchTest, says_when_memory_is_out) {
   const auto device = open();
   const Plan plan =
-      plan_on(device, chain(2), std::vector<std::vector<Variant>>(2, {variant_of(twice())})).value();
+      plan_on(device, chain_spec(2, 1000000), std::vector<std::vector<Variant>>(2, {variant_of(twice())})).value();
   const std::int64_t n = 500000;
   const Memory x(*device, 4 * n), y(*device, 4 * n);
   set("memory", 5 << 20);

@@ -9,6 +9,7 @@
 
 #include "src/runtime/cuda_device.h"
 #include "src/runtime/plan.h"
+#include "tests/fake_cuda/fake_artifact.h"
 #include "tests/unit/runtime/hand_made.h"
 
 namespace loopwright::runtime::testing {
@@ -42,16 +43,9 @@ class FakeGpu : public ::testing::Test {
   static std::shared_ptr<Artifact> artifact_of(const std::string& kernel, std::vector<ArtifactArg> args,
                                                const SizeExpr& threads = symbol(0)) {
     auto artifact = std::make_shared<Artifact>();
-    artifact->target = "cuda:sm_90a";
     artifact->symbols = {"s0"};
     artifact->args = std::move(args);
-    CudaLaunch launch;
-    launch.entry = kernel;
-    launch.grid[0] = SizeExpr::apply(SizeExpr::Op::ceil_div, threads, 128);
-    launch.block[0] = 128;
-    artifact->launches = {launch};
-    const std::string image = "fake cubin: " + kernel;
-    artifact->image.assign(image.c_str(), image.c_str() + image.size() + 1);
+    test::set_fake_kernel(*artifact, kernel, threads);
     return artifact;
   }
   static std::shared_ptr<Artifact> twice(const std::string& kernel = "twice") {

@@ -130,6 +130,18 @@ inline PlanSpec twice_spec(std::int64_t lo = 1, std::int64_t hi = 1000) {
   spec.kernels = {{std::string(64, 'b'), "elementwise", {0, 1}, {0}, {"s0"}}};
   return spec;
 }
+/// x → t1 → t2 → … → y, each the double of the one before: `kernels` kernels with intermediates of s0 floats.
+inline PlanSpec chain_spec(int kernels, std::int64_t hi) {
+  PlanSpec spec = twice_spec(0, hi);
+  spec.name = "chain";
+  spec.kernels.clear();
+  for (int k = 1; k < kernels; ++k)
+    spec.tensors.push_back(vector_tensor("t" + std::to_string(k), ArgRole::workspace, symbol(0)));
+  for (int k = 0; k < kernels; ++k)
+    spec.kernels.push_back(
+        {"w", "elementwise", {k == 0 ? 0 : k + 1, k == kernels - 1 ? 1 : k + 2}, {0}, {"s0"}});
+  return spec;
+}
 
 inline std::shared_ptr<Artifact> twice_artifact() {
   return make_artifact(

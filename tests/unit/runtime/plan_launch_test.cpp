@@ -14,18 +14,7 @@ namespace {
 
 using namespace runtime::testing;
 
-/// x → t1 → t2 → … → y, each the double of the one before: `kernels` kernels with intermediates of n floats.
-PlanSpec chain_spec(int kernels) {
-  PlanSpec spec = twice_spec(0, 100000);
-  spec.name = "chain";
-  spec.kernels.clear();
-  for (int k = 1; k < kernels; ++k)
-    spec.tensors.push_back(vector_tensor("t" + std::to_string(k), ArgRole::workspace, symbol(0)));
-  for (int k = 0; k < kernels; ++k)
-    spec.kernels.push_back(
-        {"w", "elementwise", {k == 0 ? 0 : k + 1, k == kernels - 1 ? 1 : k + 2}, {0}, {"s0"}});
-  return spec;
-}
+constexpr std::int64_t kMost = 100000;  ///< floats of a chain's tensors
 
 Plan make_on(int workers, PlanSpec spec, std::vector<std::vector<Variant>> variants) {
   runtime::PlanParts parts;
@@ -39,7 +28,7 @@ Plan make_on(int workers, PlanSpec spec, std::vector<std::vector<Variant>> varia
 
 Plan chain_plan(int kernels, int workers = 1) {
   return make_on(
-      workers, chain_spec(kernels),
+      workers, chain_spec(kernels, kMost),
       std::vector<std::vector<Variant>>(static_cast<std::size_t>(kernels), {variant_of(twice_artifact())}));
 }
 
@@ -100,7 +89,7 @@ TEST(PlanLaunch, ChoosesTheFirstVariantWhoseGuardHolds) {
 }
 
 TEST(PlanLaunch, RunsNothingWhenOneKernelHasNoVariant) {
-  PlanSpec spec = chain_spec(2);
+  PlanSpec spec = chain_spec(2, kMost);
   spec.tensors[2].role = ArgRole::output;  // the first kernel's result is visible
   const Plan plan =
       Plan::make(spec, {{variant_of(twice_artifact())}, {variant_of(twice_artifact(), bounds(100, 200))}})
@@ -122,7 +111,7 @@ std::shared_ptr<Artifact> workspace_artifact() {
 
 TEST(PlanLaunch, WorkspacesDoNotTouchLiveIntermediates) {
   // y = 2·2·x: the intermediate is read by the kernel that also has the workspace.
-  PlanSpec spec = chain_spec(2);
+  PlanSpec spec = chain_spec(2, kMost);
   const Plan plan =
       Plan::make(spec, {{variant_of(workspace_artifact())}, {variant_of(workspace_artifact())}}).value();
   for (const std::int64_t n : {0, 1, 31, 32, 33, 5000}) EXPECT_TRUE(doubles(plan, n, 4)) << n;
@@ -174,7 +163,7 @@ TEST(PlanLaunch, ArtifactsMayNameSymbolsInAnotherOrder) {
 }
 
 TEST(PlanLaunch, TooLargeAnArenaIsOutOfMemory) {
-  PlanSpec spec = chain_spec(3);
+  PlanSpec spec = chain_spec(3, kMost);
   spec.symbols[0].hi = INT64_MAX;
   std::vector<std::vector<Variant>> variants(3, {variant_of(twice_artifact())});
   const Plan plan = Plan::make(spec, variants).value();

@@ -7,9 +7,10 @@
 
 #include "loopwright/runtime.h"
 #include "src/driver/build.h"
-#include "tests/unit/tuner/synthetic.h"
 #include "tuner/measure.h"
 #include "tuner/probes.h"
+#include "tests/fake_cuda/fake_artifact.h"
+#include "tests/unit/tuner/synthetic.h"
 
 namespace loopwright::tuner {
 namespace {
@@ -55,7 +56,6 @@ struct Fixture {
   Candidate candidate(const std::string& kernel, bool with_counter = false) const {
     const SizeExpr n = SizeExpr::symbol(0), one = 1;
     auto artifact = std::make_shared<Artifact>();
-    artifact->target = "cuda:sm_90a";
     artifact->symbols = {workload.graph.symbols().at(0).name};
     artifact->args = {
         {.name = "b0", .dtype = DType::f32, .role = ArgRole::input, .shape = {n}, .strides = {one}},
@@ -68,13 +68,7 @@ struct Fixture {
                                 .shape = {one},
                                 .strides = {one},
                                 .zeroed = true});
-    CudaLaunch launch;
-    launch.entry = kernel;
-    launch.grid[0] = SizeExpr::apply(SizeExpr::Op::ceil_div, n, 128);
-    launch.block[0] = 128;
-    artifact->launches = {launch};
-    const std::string image = "fake cubin: " + kernel;
-    artifact->image.assign(image.c_str(), image.c_str() + image.size() + 1);
+    test::set_fake_kernel(*artifact, kernel, n);
     return {.digest = kernel, .template_name = kernel, .artifact = artifact};
   }
 };
