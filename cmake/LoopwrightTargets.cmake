@@ -9,13 +9,19 @@ function(lw_glob out)
   set(${out} "${found}" PARENT_SCOPE)
 endfunction()
 
-# lw_add_layer(<name> FOLDERS <folder>... [EXCLUDE <file name>...] [DEPENDS <target>...])
-# A static library lw_<name>; while its folders hold no sources yet, an interface library of the same name.
+# lw_add_layer(<name> FOLDERS <folder>... [EXCLUDE <file name>...] [ALONE <file name>...] [DEPENDS <target>...])
+# A static library lw_<name>; while its folders hold no sources yet, an interface library of the same name. Files named
+# after ALONE stay objects of their own in a unity build, because a program takes them without the rest of the layer.
 function(lw_add_layer name)
-  cmake_parse_arguments(arg "" "" "FOLDERS;EXCLUDE;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "FOLDERS;EXCLUDE;ALONE;DEPENDS" ${ARGN})
   lw_glob(sources ${arg_FOLDERS})
   foreach(file IN LISTS arg_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX "/${file}$")
+  endforeach()
+  foreach(file IN LISTS arg_ALONE)
+    set(alone "${sources}")
+    list(FILTER alone INCLUDE REGEX "/${file}$")
+    set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endforeach()
   if(sources)
     add_library(lw_${name} STATIC ${sources})

@@ -8,7 +8,7 @@ namespace loopwright::schedules {
 namespace {
 
 /// The one product: an update that sums over one loop and reads two tensors.
-std::vector<NestInfo> find_products(const Schedule& s) {
+std::vector<NestInfo> sums_of_products(const Schedule& s) {
   std::vector<NestInfo> out;
   for (NestInfo& n : updates(s))
     if (n.monoid == "sum" && n.reduction.size() == 1 && n.reads.size() >= 2) out.push_back(std::move(n));
@@ -20,7 +20,7 @@ bool ends_in(const ReadInfo& r, const LoopId& l) { return !r.dims.empty() && r.d
 }  // namespace
 
 bool is_matrix_vector(const Schedule& s) {
-  const std::vector<NestInfo> products = find_products(s);
+  const std::vector<NestInfo> products = sums_of_products(s);
   if (products.size() != 1 || updates(s).size() != 1) return false;
   std::int64_t small = INT64_MAX;
   const NestInfo& n = products[0];
@@ -34,7 +34,7 @@ void schedule_matrix_vector(Schedule& s, Space& k) {
   const std::int64_t accumulators = k.pick("accumulators", {4, 2, 8, 1});
   const std::int64_t columns = k.pick("columns", {4, 2, 1, 8});
   inline_intermediates(s);
-  const std::vector<NestInfo> products = find_products(s);
+  const std::vector<NestInfo> products = sums_of_products(s);
   if (!s.ok() || products.size() != 1) return s.reject("not one product");
   const NestInfo n = products[0];
   const LoopId r = n.reduction[0];

@@ -4,12 +4,6 @@
 #include <cstring>
 
 namespace loopwright::tuner {
-namespace {
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
-
-}  // namespace
-
 GuardedBuffer place_buffer(std::uint64_t& next, std::uint64_t bytes, std::int64_t element_bytes, Placement placement) {
   GuardedBuffer place;
   place.bytes = bytes;

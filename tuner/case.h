@@ -25,6 +25,7 @@ inline constexpr std::uint64_t kPageBytes = 4096;
 inline constexpr std::uint64_t kZoneBytes = 16 * kPageBytes;
 inline constexpr std::uint64_t kCanaryBytes = 256;
 inline constexpr std::uint8_t kCanary = 0xC5;
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
 
 /// How buffers lie in front of the pages behind them.
 enum class Placement : std::uint8_t {

@@ -20,7 +20,6 @@ constexpr std::uint64_t kImageAt = 1ull << 20;
 constexpr std::uint64_t kImageEnd = 128ull << 20;
 constexpr std::size_t kMaxLoaded = 64;
 
-std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
 
 }  // namespace
 

@@ -10,7 +10,6 @@
 namespace loopwright::tuner {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Costs asked for once.
 class CostTable {

@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "loopwright/shape.h"
 
 namespace loopwright::tuner {
+
+/// The time of what cannot run.
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Values of one symbol at which finalists are measured: both ends, powers of two, the neighbours of tile edges, at
 /// most `count`, sorted.

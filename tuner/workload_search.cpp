@@ -19,7 +19,6 @@ constexpr int kBarrenRounds = 8;              ///< rounds without a new candidat
 constexpr std::int64_t kPatience = 256;       ///< candidates without an improvement of kImprovement
 constexpr double kImprovement = 0.005;
 constexpr std::size_t kMaxLessons = 2000;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::uint64_t mix_seed(std::uint64_t seed, const std::string& word) {
   const std::string digest = sha256_hex(std::to_string(seed) + "/" + word);

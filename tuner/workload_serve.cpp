@@ -14,7 +14,6 @@ constexpr int kFinalRounds = 9;
 constexpr int kRangeRounds = 5;
 constexpr int kRangeProbes = 12;
 constexpr int kHeldOutProbes = 6;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 

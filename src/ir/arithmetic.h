@@ -15,6 +15,9 @@ std::optional<UnaryOp> parse_unary_op(std::string_view text);
 std::optional<BinaryOp> parse_binary_op(std::string_view text);
 bool is_compare(BinaryOp op);
 
+/// Two's complement, without the undefined behaviour of an overflow.
+std::int64_t wrapping_add(std::int64_t a, std::int64_t b);
+std::int64_t wrapping_mul(std::int64_t a, std::int64_t b);
 /// Keeps the low bits of an integer dtype, sign extended; bool keeps whether it is not zero.
 std::int64_t wrap(DType dtype, std::int64_t value);
 /// Rounds to the nearest value of a float dtype, ties to even, in one step.

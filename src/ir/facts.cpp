@@ -77,17 +77,17 @@ Interval mod_bounds(const Interval& a, const Interval& b) {
   return {0, a.lo >= 0 ? std::min(top, a.hi) : top};
 }
 
-bool reads_memory(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) { found |= as<Load>(x) != nullptr; });
-  return found;
-}
-
 std::int64_t gcd(std::int64_t a, std::int64_t b) {
   return a == INT64_MIN || b == INT64_MIN ? 1 : std::gcd(a, b);
 }
 
 }  // namespace
+
+bool reads_memory(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& x) { found |= as<Load>(x) != nullptr; });
+  return found;
+}
 
 // ---------------------------------------------------------------- what is known
 

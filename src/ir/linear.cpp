@@ -9,13 +9,6 @@ namespace {
 /// Products of sums are multiplied out up to this many terms; larger ones stay factors.
 constexpr std::size_t kMaxTerms = 24;
 
-std::int64_t wrapping_add(std::int64_t a, std::int64_t b) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-}
-std::int64_t wrapping_mul(std::int64_t a, std::int64_t b) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-}
-
 template <class T>
 int order(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;

@@ -17,12 +17,6 @@ bool is_real(const Expr& e, double value) {
   return f && f->value == value && std::signbit(f->value) == std::signbit(value);
 }
 
-bool reads_memory(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) { found |= as<Load>(x) != nullptr; });
-  return found;
-}
-
 /// True when every value of `from` has its own image in `to`, and the cast back finds it.
 bool is_widening(DType from, DType to) {
   if (is_float(from) && is_float(to))

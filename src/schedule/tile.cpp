@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::int64_t kMaxRegisterElements = 16384;
 
-using Buffers = std::map<ir::Buffer, ir::Buffer>;
+using BufferMap = std::map<ir::Buffer, ir::Buffer>;
 
-Expr redirect(const Expr& e, const ir::Facts& facts, const Buffers& buffers, const IndexMap& index) {
+Expr redirect(const Expr& e, const ir::Facts& facts, const BufferMap& buffers, const IndexMap& index) {
   return ir::rewrite(e, [&](const Expr& x) {
     const auto* l = as<ir::Load>(x);
     if (!l) return x;
@@ -31,7 +31,7 @@ bool uses_any(const Expr& e, const std::set<Var>& vars) {
 
 }  // namespace
 
-Stmt redirect(const Stmt& s, const ir::Facts& facts, const Buffers& buffers, const IndexMap& index) {
+Stmt redirect(const Stmt& s, const ir::Facts& facts, const BufferMap& buffers, const IndexMap& index) {
   ir::Facts inside = facts;
   enter(inside, s);
   const Stmt mapped = ir::map_children(

@@ -13,19 +13,13 @@
 #include "src/graph/group.h"
 #include "src/ir/text.h"
 #include "tests/differential/cuda_emulation.h"
+#include "tests/support/flag.h"
 #include "tests/support/random_data.h"
 #include "tests/support/random_kernel.h"
 #include "tests/support/random_schedule.h"
 
 namespace loopwright::test {
 namespace {
-
-std::uint64_t flag(const std::string& name, std::uint64_t otherwise) {
-  const std::string prefix = "--" + name + "=";
-  for (const std::string& a : ::testing::internal::GetArgvs())
-    if (a.rfind(prefix, 0) == 0) return std::stoull(a.substr(prefix.size()));
-  return otherwise;
-}
 
 const Target kTarget = *Target::parse("cuda:sm_90a");
 

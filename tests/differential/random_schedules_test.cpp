@@ -11,6 +11,7 @@
 #include "src/ir/rewrite.h"
 #include "src/ir/text.h"
 #include "src/runtime/host_cpu.h"
+#include "tests/support/flag.h"
 #include "tests/support/random_data.h"
 #include "tests/support/random_kernel.h"
 #include "tests/support/random_schedule.h"
@@ -24,13 +25,6 @@ constexpr int kAttempts = 16;
 constexpr std::uint64_t kMaxSteps = 3'000'000;  ///< statements; larger random cases are passed over
 
 constexpr std::uint64_t kCompileEvery = 10;  ///< compiling takes longer than all the rest
-
-std::uint64_t flag(const std::string& name, std::uint64_t otherwise) {
-  const std::string prefix = "--" + name + "=";
-  for (const std::string& a : ::testing::internal::GetArgvs())
-    if (a.rfind(prefix, 0) == 0) return std::stoull(a.substr(prefix.size()));
-  return otherwise;
-}
 
 bool regroups(const std::vector<schedule::TracedStep>& steps) {
   return std::any_of(steps.begin(), steps.end(), [](const schedule::TracedStep& s) {

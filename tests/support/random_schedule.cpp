@@ -11,7 +11,7 @@ namespace loopwright::test {
 
 namespace {
 
-using Random = std::mt19937_64;
+using Generator = std::mt19937_64;
 
 /// What random steps choose from.
 struct Parts {
@@ -43,28 +43,28 @@ Parts parts_of(const ir::Kernel& k) {
 }
 
 template <class T>
-const T& one_of(const std::vector<T>& from, Random& random) {
+const T& one_of(const std::vector<T>& from, Generator& random) {
   return from[random() % from.size()];
 }
 
-std::string a_loop(const Parts& p, Random& random) {
+std::string a_loop(const Parts& p, Generator& random) {
   if (p.loops.empty() || random() % 64 == 0) return "no_such_loop";
   return ir::as<ir::Loop>(one_of(p.loops, random))->var.hint;
 }
 
-std::string a_buffer(const Parts& p, Random& random, bool allocated) {
+std::string a_buffer(const Parts& p, Generator& random, bool allocated) {
   if (allocated && !p.allocated.empty() && random() % 8 != 0) return one_of(p.allocated, random);
   return random() % 64 == 0 ? "no_such_buffer" : one_of(p.buffers, random);
 }
 
-Place a_place(Random& random) {
+Place a_place(Generator& random) {
   return one_of(
       std::vector<Place>{Place::global, Place::shared, Place::shared, Place::registers, Place::registers},
       random);
 }
 
 /// The loops of the perfect nest that begins at a random loop.
-std::vector<std::string> a_nest(const Parts& p, Random& random) {
+std::vector<std::string> a_nest(const Parts& p, Generator& random) {
   std::vector<std::string> out;
   if (p.loops.empty()) return out;
   ir::Stmt at = one_of(p.loops, random);
@@ -80,27 +80,27 @@ std::vector<std::string> a_nest(const Parts& p, Random& random) {
   }
 }
 
-schedule::Step a_split(const Parts& p, Random& random) {
+schedule::Step a_split(const Parts& p, Generator& random) {
   schedule::Split s{a_loop(p, random), {}, random() % 8 == 0 ? Tail::exact : Tail::guard};
   for (std::size_t n = 1 + random() % 4 / 3; n > 0; --n)
     s.factors.push_back(one_of(std::vector<std::int64_t>{1, 2, 3, 4, 4, 8}, random));
   return s;
 }
 
-schedule::Step a_reorder(const Parts& p, Random& random) {
+schedule::Step a_reorder(const Parts& p, Generator& random) {
   std::vector<std::string> loops = a_nest(p, random);
   std::shuffle(loops.begin(), loops.end(), random);
   if (loops.size() > 2 && random() % 2) loops.pop_back();
   return schedule::Reorder{loops};
 }
 
-schedule::Step a_fuse(const Parts& p, Random& random) {
+schedule::Step a_fuse(const Parts& p, Generator& random) {
   const std::vector<std::string> nest = a_nest(p, random);
   if (nest.size() < 2) return schedule::Fuse{a_loop(p, random), a_loop(p, random)};
   return schedule::Fuse{nest[0], nest[1]};
 }
 
-schedule::Step a_stage(const ir::Kernel& k, const Parts& p, Random& random) {
+schedule::Step a_stage(const ir::Kernel& k, const Parts& p, Generator& random) {
   schedule::Stage s{a_buffer(p, random, random() % 2),
                     random() % 10 == 0 ? "" : a_loop(p, random),
                     a_place(random),
@@ -128,7 +128,7 @@ schedule::Step a_stage(const ir::Kernel& k, const Parts& p, Random& random) {
 
 }  // namespace
 
-schedule::Step random_step(const ir::Kernel& k, Random& random) {
+schedule::Step random_step(const ir::Kernel& k, Generator& random) {
   const Parts p = parts_of(k);
   switch (random() % 25) {
     case 0:
@@ -186,7 +186,7 @@ std::string check_kernel(const ir::Kernel& k) {
 }  // namespace
 
 RandomSchedule random_schedule(const ir::Kernel& naive, std::uint64_t seed, int attempts) {
-  Random random(seed);
+  Generator random(seed);
   RandomSchedule out;
   out.kernel = naive;
   out.kernel.level = ir::Level::scheduled;

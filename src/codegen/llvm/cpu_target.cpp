@@ -16,7 +16,6 @@
 namespace loopwright::codegen {
 namespace {
 
-constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
 constexpr const char* kWorks = "`cpu:x86-64-v2`, `cpu:x86-64-v3`, `cpu:x86-64-v4`, or `cpu:<name>:+<feature>,...`";
 
 /// The features that change generated code, sorted. Others (virtualisation, cryptography, ...) would only make two equal

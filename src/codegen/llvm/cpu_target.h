@@ -8,6 +8,9 @@
 
 namespace loopwright::codegen {
 
+/// LLVM's name of the platform that all CPU code is for.
+inline constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
+
 /// `cpu:x86-64-v3` (a named level), or `cpu:<tuned for>:+<feature>,+<feature>,...` (exactly these features).
 /// Code for a target runs on every machine that has all of its features, whatever the name it is tuned for.
 struct CpuTarget {

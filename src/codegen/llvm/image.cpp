@@ -12,14 +12,14 @@ namespace {
 using Elf = llvm::object::ELFFile<llvm::object::ELF64LE>;
 using Section = llvm::object::ELF64LE::Shdr;
 
-Error make_error(std::string found) {
+Error image_error(std::string found) {
   return Error{ErrorCode::compile_failed, "making a position-independent image of the machine code", std::move(found),
                "", "code and read-only constants that refer to each other relative to the program counter"};
 }
 
 template <class T>
 Result<T> take(llvm::Expected<T> value) {
-  if (!value) return make_error("unreadable object: " + llvm::toString(value.takeError()));
+  if (!value) return image_error("unreadable object: " + llvm::toString(value.takeError()));
   return std::move(*value);
 }
 
@@ -50,7 +50,7 @@ class Layout {
     if ((s.sh_flags & llvm::ELF::SHF_ALLOC) == 0 || s.sh_size == 0) return Unit{};
     LW_TRY(const auto name, take(elf_.getSectionName(s)));
     if (name == ".eh_frame") return Unit{};  // nothing unwinds through kernels
-    if ((s.sh_flags & llvm::ELF::SHF_WRITE) != 0) return make_error("section `" + name.str() + "` is writable data");
+    if ((s.sh_flags & llvm::ELF::SHF_WRITE) != 0) return image_error("section `" + name.str() + "` is writable data");
     LW_TRY(const auto contents, take(elf_.getSectionContents(s)));
     const std::uint64_t align = std::max<std::uint64_t>(1, s.sh_addralign);
     image_.bytes.resize((image_.bytes.size() + align - 1) / align * align, 0xcc);
@@ -76,10 +76,10 @@ class Layout {
     LW_TRY(const auto names, take(elf_.getStringTableForSymtab(table)));
     LW_TRY(const auto name, take(symbol->getName(names)));
     if (symbol->st_shndx == llvm::ELF::SHN_UNDEF) {
-      return make_error("the code needs `" + name.str() + "`, which only a library could provide");
+      return image_error("the code needs `" + name.str() + "`, which only a library could provide");
     }
     if (symbol->st_shndx >= offsets_.size() || !offsets_[symbol->st_shndx]) {
-      return make_error("the code refers to `" + name.str() + "` in a section that is not part of the image");
+      return image_error("the code refers to `" + name.str() + "` in a section that is not part of the image");
     }
     return *offsets_[symbol->st_shndx] + symbol->st_value;
   }
@@ -94,12 +94,12 @@ class Layout {
       const std::uint32_t type = r.getType(false);
       const bool wide = type == llvm::ELF::R_X86_64_PC64;
       if (!wide && type != llvm::ELF::R_X86_64_PC32 && type != llvm::ELF::R_X86_64_PLT32) {
-        return make_error("relocation " + llvm::object::getELFRelocationTypeName(llvm::ELF::EM_X86_64, type).str() +
+        return image_error("relocation " + llvm::object::getELFRelocationTypeName(llvm::ELF::EM_X86_64, type).str() +
                           " is not relative");
       }
       const std::size_t width = wide ? 8 : 4;
-      if (place + width > image_.bytes.size()) return make_error("a relocation lies outside its section");
-      if (!wide && value != static_cast<std::int32_t>(value)) return make_error("code and constants are over 2 GiB apart");
+      if (place + width > image_.bytes.size()) return image_error("a relocation lies outside its section");
+      if (!wide && value != static_cast<std::int32_t>(value)) return image_error("code and constants are over 2 GiB apart");
       std::memcpy(image_.bytes.data() + place, &value, width);
     }
     return Unit{};

@@ -14,8 +14,6 @@
 namespace loopwright::codegen {
 namespace {
 
-constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
-
 Error make_error(std::string found) {
   return Error{ErrorCode::compile_failed, "compiling a kernel for the CPU", std::move(found), "", ""};
 }

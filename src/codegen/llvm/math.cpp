@@ -13,9 +13,6 @@ using llvm::Intrinsic::ID;
 constexpr double kLn2High = 0x1.62e4p-1;
 constexpr double kLn2Low = 0x1.7f7d1cf79abc9e3bp-20;
 constexpr double kLog2E = 1.4426950408889634074;
-// Adding 1.5 * 2^23 (2^52) rounds to an integer, which is then in the low bits.
-constexpr double kRoundF32 = 12582912.0;
-constexpr double kRoundF64 = 6755399441055744.0;
 
 }  // namespace
 

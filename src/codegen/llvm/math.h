@@ -17,6 +17,10 @@
 
 namespace loopwright::codegen {
 
+// Adding 1.5 * 2^23 (2^52) rounds to an integer, which is then in the low bits.
+inline constexpr double kRoundF32 = 12582912.0;
+inline constexpr double kRoundF64 = 6755399441055744.0;
+
 /// Emits at the builder's insertion point, and may leave it in another block.
 class MathEmitter {
  public:

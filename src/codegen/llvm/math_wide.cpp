@@ -17,7 +17,6 @@ namespace {
 constexpr double kHalfPiHigh = 0x1.921fb544p+0;
 constexpr double kHalfPiLow = 0x1.0b4611a626331p-34;
 constexpr double kTwoOverPi = 0.63661977236758134308;
-constexpr double kRoundF64 = 6755399441055744.0;
 constexpr double kReduceLimit = 1e6;  ///< |x| beyond goes to the callees
 
 }  // namespace

@@ -10,7 +10,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr ErrorCode kCode = ErrorCode::illegal_compute_at;
+constexpr ErrorCode kComputeAtCode = ErrorCode::illegal_compute_at;
 
 /// Nobody but the loop's body and the producers reads the buffers.
 Status check_readers(const ir::Kernel& k, const std::vector<ir::Buffer>& buffers, const Producers& p,
@@ -24,7 +24,7 @@ Status check_readers(const ir::Kernel& k, const std::vector<ir::Buffer>& buffers
   for (const Access& a : collect_accesses(k.body))
     if (std::find(buffers.begin(), buffers.end(), a.buffer) != buffers.end() &&
         !allowed.contains(a.statement))
-      return rejected(kCode, "`" + a.buffer->name + "` is also used outside `" + site.loop().var.hint + "`",
+      return rejected(kComputeAtCode, "`" + a.buffer->name + "` is also used outside `" + site.loop().var.hint + "`",
                       k, a.statement,
                       "compute the other readers at this loop first, or a loop around all of them");
   return Unit{};
@@ -33,22 +33,22 @@ Status check_readers(const ir::Kernel& k, const std::vector<ir::Buffer>& buffers
 }  // namespace
 
 Result<Applied> apply(const ir::Kernel& k, const ComputeAt& step) {
-  LW_TRY(const Site alloc, require_intermediate(k, step.buffer, kCode));
+  LW_TRY(const Site alloc, require_intermediate(k, step.buffer, kComputeAtCode));
   LW_TRY(const Site site, require_loop(k, step.loop));
-  LW_CHECK(require_room(k, site, step.place, kCode));
+  LW_CHECK(require_room(k, site, step.place, kComputeAtCode));
   const ir::Buffer buffer = std::get<ir::Alloc>(alloc.stmt()->v).buffer;
   const std::vector<ir::Buffer> group = update_group(k.body, buffer);
-  for (const ir::Buffer& b : group) LW_CHECK(require_intermediate(k, b->name, kCode));
-  LW_TRY(const Producers p, find_producers(k, group, site, false, kCode));
+  for (const ir::Buffer& b : group) LW_CHECK(require_intermediate(k, b->name, kComputeAtCode));
+  LW_TRY(const Producers p, find_producers(k, group, site, false, kComputeAtCode));
   LW_CHECK(check_readers(k, group, p, site));
   std::vector<Stmt> others = p.between;
   others.push_back(p.user);
-  LW_CHECK(check_inputs(k, p.units, others, kCode));
+  LW_CHECK(check_inputs(k, p.units, others, kComputeAtCode));
 
   const ir::Facts facts = facts_inside(k, site);
   const Stmt& body = site.loop().body;
   const Region region = region_of(collect_accesses(body), group, facts, true);
-  LW_TRY(MovedProducers moved, move_producers(k, p.units, group, region, step.place, facts, kCode));
+  LW_TRY(MovedProducers moved, move_producers(k, p.units, group, region, step.place, facts, kComputeAtCode));
   moved.items.push_back(redirect(body, facts, moved.local, relative_to(region)));
   moved.edits[site.stmt().get()] =
       with_body(site.stmt(), alloc_all(moved.allocs, ir::seq(std::move(moved.items))));

@@ -14,7 +14,7 @@ using ir::Var;
 
 namespace {
 
-constexpr ErrorCode kCode = ErrorCode::illegal_epilogue;
+constexpr ErrorCode kFuseEpilogueCode = ErrorCode::illegal_epilogue;
 using Buffers = std::vector<ir::Buffer>;
 
 bool has(const Buffers& buffers, const ir::Buffer& b) {
@@ -39,14 +39,14 @@ Result<Consumer> find_consumer(const ir::Kernel& k, const ir::Buffer& buffer, co
       const ir::Accesses found = ir::buffers_of(item);
       if (std::find(found.written.begin(), found.written.end(), buffer) == found.written.end()) continue;
       if (!behind || item == site.path[i + 1] || c.unit)
-        return rejected(kCode, "`" + buffer->name + "` is not computed by one nest behind the loop", k, item,
+        return rejected(kFuseEpilogueCode, "`" + buffer->name + "` is not computed by one nest behind the loop", k, item,
                         "the result of a pointwise nest that follows");
       c.unit = item;
     }
     if (c.unit) break;
   }
   if (!c.unit)
-    return rejected(kCode, "no nest behind the loop computes `" + buffer->name + "`", k, site.stmt(),
+    return rejected(kFuseEpilogueCode, "no nest behind the loop computes `" + buffer->name + "`", k, site.stmt(),
                     "a loop of the nest in front of the one that computes `" + buffer->name + "`");
   c.chain = chain_of(c.unit);
   const auto* st = as<ir::Store>(c.chain.leaf);
@@ -56,7 +56,7 @@ Result<Consumer> find_consumer(const ir::Kernel& k, const ir::Buffer& buffer, co
   });
   if (!st || st->buffer != buffer || !plain)
     return rejected(
-        kCode, "`" + buffer->name + "` is not computed by a pointwise nest of serial loops with one store", k,
+        kFuseEpilogueCode, "`" + buffer->name + "` is not computed by a pointwise nest of serial loops with one store", k,
         c.unit, "fuse_epilogue before the loops of `" + buffer->name + "` are changed");
   c.accesses = collect_accesses(c.unit);
   return c;
@@ -74,13 +74,13 @@ Result<Buffers> find_completed(const ir::Kernel& k, const Site& site, const Cons
     const Buffers group = update_group(k.body, a.buffer);
     if (!out.empty() && !has(group, out.front()))
       return rejected(
-          kCode,
+          kFuseEpilogueCode,
           "the consumer reads both `" + out.front()->name + "` and `" + a.buffer->name + "` of the loop", k,
           c.unit, "a consumer of one result");
     out = group;
   }
   if (out.empty())
-    return rejected(kCode, "the consumer reads nothing that the loop computes", k, site.stmt(),
+    return rejected(kFuseEpilogueCode, "the consumer reads nothing that the loop computes", k, site.stmt(),
                     "a loop of the nest that the consumer reads from");
   return out;
 }
@@ -112,7 +112,7 @@ Status check_move(const ir::Kernel& k, const Producers& p, const Consumer& c, co
   for (const Stmt& item : passed)
     for (const Access& a : collect_accesses(item))
       if (!a.local && ((a.writes() && inputs.contains(a.buffer)) || a.buffer == target))
-        return rejected(kCode,
+        return rejected(kFuseEpilogueCode,
                         a.buffer == target ? "`" + target->name + "` is used before the consumer's place"
                                            : "`" + a.buffer->name +
                                                  "`, which the consumer reads, is not complete at the loop",
@@ -130,7 +130,7 @@ Result<std::vector<std::optional<Var>>> map_loops(const ir::Kernel& k, const Con
       if (region[d].whole) continue;
       const auto v = plain_loop(a, d, facts);
       if (!v || (out[d] && !(*out[d] == *v)))
-        return rejected(kCode,
+        return rejected(kFuseEpilogueCode,
                         "the consumer reads dimension " + std::to_string(d) + " of `" + a.buffer->name +
                             "` at " + ir::print(a.index[d]) + ", not at one plain loop over all of it",
                         k, a.statement, "a consumer that reads its producer element by element");
@@ -177,16 +177,16 @@ Stmt build_epilogue(const Consumer& c, const std::vector<std::optional<Var>>& lo
 Result<Applied> apply(const ir::Kernel& k, const FuseEpilogue& step) {
   LW_TRY(const ir::Buffer target, require_buffer(k, step.consumer));
   LW_TRY(const Site site, require_loop(k, step.loop));
-  LW_CHECK(require_room(k, site, step.place, kCode));
+  LW_CHECK(require_room(k, site, step.place, kFuseEpilogueCode));
   LW_TRY(const Consumer c, find_consumer(k, target, site));
   LW_TRY(const Buffers tile, find_completed(k, site, c));
-  LW_TRY(const Producers p, find_producers(k, tile, site, true, kCode));
+  LW_TRY(const Producers p, find_producers(k, tile, site, true, kFuseEpilogueCode));
   if (std::find(p.after.begin(), p.after.end(), c.unit) == p.after.end())
-    return rejected(kCode, "the consumer does not follow the producer in one sequence", k, c.unit,
+    return rejected(kFuseEpilogueCode, "the consumer does not follow the producer in one sequence", k, c.unit,
                     "a consumer next to its producer");
   LW_CHECK(check_move(k, p, c, tile));
   const bool stays = outlive(k, tile, site, c);
-  if (!stays) LW_CHECK(check_inputs(k, p.units, p.between, kCode));
+  if (!stays) LW_CHECK(check_inputs(k, p.units, p.between, kFuseEpilogueCode));
 
   const Stmt& body = site.loop().body;
   const ir::Facts facts = facts_inside(k, site);
@@ -198,13 +198,13 @@ Result<Applied> apply(const ir::Kernel& k, const FuseEpilogue& step) {
     if (inside_user && as<ir::Loop>(s)) loops.push_back(s);
   }
   if (const auto wrong = explain_no_tiling(region, tile.front(), loops, facts))
-    return rejected(kCode, *wrong, k, site.stmt(),
+    return rejected(kFuseEpilogueCode, *wrong, k, site.stmt(),
                     "a loop with every reduction loop of `" + tile.front()->name + "` inside it");
   LW_TRY(const auto consumer_loops, map_loops(k, c, tile, region, facts));
 
   MovedProducers moved;
   if (!stays) {
-    LW_TRY(moved, move_producers(k, p.units, tile, region, step.place, facts, kCode));
+    LW_TRY(moved, move_producers(k, p.units, tile, region, step.place, facts, kFuseEpilogueCode));
   }
   moved.items.push_back(redirect(body, facts, moved.local, relative_to(region)));
   moved.items.push_back(redirect(build_epilogue(c, consumer_loops, region, tile.front(), facts), facts,

@@ -15,7 +15,7 @@ using ir::Var;
 
 namespace {
 
-constexpr ErrorCode kCode = ErrorCode::illegal_hold;
+constexpr ErrorCode kHoldCode = ErrorCode::illegal_hold;
 using Buffers = std::vector<ir::Buffer>;
 
 /// The accesses of the held buffers in the body, their box, and the conditions under which an element of it is used.
@@ -46,10 +46,10 @@ Result<Held> find_held(const ir::Kernel& k, const ir::Buffer& buffer, const Site
   const bool written =
       std::any_of(held.accesses.begin(), held.accesses.end(), [](const Access& a) { return a.writes(); });
   if (!written)
-    return rejected(kCode, "the body of `" + site.loop().var.hint + "` does not write `" + buffer->name + "`",
+    return rejected(kHoldCode, "the body of `" + site.loop().var.hint + "` does not write `" + buffer->name + "`",
                     k, site.stmt(), "stage, for a buffer that is only read");
   if (std::any_of(held.accesses.begin(), held.accesses.end(), [](const Access& a) { return a.local; }))
-    return rejected(kCode, "`" + buffer->name + "` is allocated inside the loop", k, site.stmt(),
+    return rejected(kHoldCode, "`" + buffer->name + "` is allocated inside the loop", k, site.stmt(),
                     "a loop inside its allocation");
   held.region = region_of(held.accesses, held.buffers, facts, false);
   for (std::size_t d = 0; d < held.region.size(); ++d) held.t.push_back(ir::fresh_var("t"));
@@ -64,7 +64,7 @@ Result<Held> find_held(const ir::Kernel& k, const ir::Buffer& buffer, const Site
     return held;
   }
   return rejected(
-      kCode,
+      kHoldCode,
       "no write covers the region " + text(held.region) + " of `" + buffer->name + "` that the body uses", k,
       site.stmt(), "a loop whose body writes a dense box of `" + buffer->name + "`");
 }
@@ -120,7 +120,7 @@ std::vector<Var> make_loops(const Held& held, const std::string& base, Names& na
 /// The nests in front that initialise the buffers, when each iteration of the loop completes its own tile.
 std::optional<Producers> find_initialiser(const ir::Kernel& k, const Held& held, const Site& site,
                                           const ir::Facts& facts) {
-  auto found = find_producers(k, held.buffers, site, true, kCode);
+  auto found = find_producers(k, held.buffers, site, true, kHoldCode);
   if (!found.ok() || found->units.empty()) return std::nullopt;
   for (const Stmt& u : found->units)
     for (const Access& a : collect_accesses(u))
@@ -154,7 +154,7 @@ Result<Stmt> make_fill(const ir::Kernel& k, const Held& held, const Site& site,
     if (begins_with_write(held, b, facts)) continue;
     if (!is_written_before(k, site, b, held.region, held.t, held.conditions))
       return rejected(
-          kCode,
+          kHoldCode,
           "elements of `" + b->name +
               "` may have no value in front of the loop, and the body does not begin by writing them",
           k, site.stmt(), "a loop behind a nest that writes all of `" + b->name + "`");
@@ -179,7 +179,7 @@ Result<Stmt> make_fill(const ir::Kernel& k, const Held& held, const Site& site,
 Result<Applied> apply(const ir::Kernel& k, const Hold& step) {
   LW_TRY(const ir::Buffer buffer, require_buffer(k, step.buffer));
   LW_TRY(const Site site, require_loop(k, step.loop));
-  LW_CHECK(require_room(k, site, step.place, kCode));
+  LW_CHECK(require_room(k, site, step.place, kHoldCode));
   const ir::Facts facts = facts_inside(k, site);
   LW_TRY(Held held, find_held(k, buffer, site, facts));
 
@@ -188,7 +188,7 @@ Result<Applied> apply(const ir::Kernel& k, const Hold& step) {
   Buffers tiles;
   for (const ir::Buffer& b : held.buffers) {
     LW_TRY(local[b],
-           make_local(b, names.take(b->name + "_tile"), extents_of(held.region), step.place, kCode));
+           make_local(b, names.take(b->name + "_tile"), extents_of(held.region), step.place, kHoldCode));
     tiles.push_back(local[b]);
   }
   const std::string base = local[buffer]->name;
@@ -196,7 +196,7 @@ Result<Applied> apply(const ir::Kernel& k, const Hold& step) {
   Edits edits;
   if (const auto init = find_initialiser(k, held, site, facts)) {
     for (const Stmt& u : init->units) {
-      LW_TRY(Stmt moved, narrow(k, u, local, held.region, facts, kCode));
+      LW_TRY(Stmt moved, narrow(k, u, local, held.region, facts, kHoldCode));
       items.push_back(std::move(moved));
       edits[u.get()] = ir::seq({});
     }

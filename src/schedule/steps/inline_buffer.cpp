@@ -14,7 +14,7 @@ using ir::Var;
 
 namespace {
 
-constexpr ErrorCode kCode = ErrorCode::illegal_inline;
+constexpr ErrorCode kInlineBufferCode = ErrorCode::illegal_inline;
 constexpr double kMaxNodes = 20000;
 
 /// What an element is, in the variables `params` of its index.
@@ -44,21 +44,21 @@ Result<Definition> find_definition(const ir::Kernel& k, const Site& alloc, const
     const ir::Accesses found = ir::buffers_of(item);
     if (std::find(found.written.begin(), found.written.end(), buffer) == found.written.end()) continue;
     if (def.unit)
-      return rejected(kCode, "more than one nest writes `" + buffer->name + "`", k, item, "compute_at");
+      return rejected(kInlineBufferCode, "more than one nest writes `" + buffer->name + "`", k, item, "compute_at");
     def.unit = item;
   }
   if (!def.unit)
-    return rejected(kCode, "no nest next to its allocation computes `" + buffer->name + "`", k, alloc.stmt(),
+    return rejected(kInlineBufferCode, "no nest next to its allocation computes `" + buffer->name + "`", k, alloc.stmt(),
                     "a buffer that a nest computes");
   const Chain chain = chain_of(def.unit);
   const auto* st = as<ir::Store>(chain.leaf);
   for (const Stmt& s : chain.around) {
     if (as<ir::If>(s))
-      return rejected(kCode, "a condition stands around the store", k, s, "inline_buffer before split");
+      return rejected(kInlineBufferCode, "a condition stands around the store", k, s, "inline_buffer before split");
     if (const auto* l = as<ir::Let>(s)) def.lets.emplace_back(l->var, l->value);
   }
   if (!st || st->buffer != buffer)
-    return rejected(kCode, "`" + buffer->name + "` is not computed by a nest with a single store", k,
+    return rejected(kInlineBufferCode, "`" + buffer->name + "` is not computed by a nest with a single store", k,
                     def.unit, "compute_at, which takes any nest");
   const std::vector<Access> accesses = collect_accesses(def.unit);
   const Access& write = accesses.back();
@@ -66,7 +66,7 @@ Result<Definition> find_definition(const ir::Kernel& k, const Site& alloc, const
     auto v = plain_loop(write, d, facts);
     if (!v && !(ir::as_int(st->index[d]) == 0 && ir::as_int(buffer->shape[d]) == 1))
       return rejected(
-          kCode, "it is written at " + ir::print(st->index[d]) + ", not at a plain loop over the dimension",
+          kInlineBufferCode, "it is written at " + ir::print(st->index[d]) + ", not at a plain loop over the dimension",
           k, def.unit, "inline_buffer before the loops of `" + buffer->name + "` are changed");
     def.params.push_back(v);
   }
@@ -75,13 +75,13 @@ Result<Definition> find_definition(const ir::Kernel& k, const Site& alloc, const
     const auto* l = as<ir::Loop>(s);
     if (!l || std::find(def.params.begin(), def.params.end(), l->var) != def.params.end()) continue;
     if (ir::as_int(l->extent) != 1)
-      return rejected(kCode, "`" + l->var.hint + "` does not index `" + buffer->name + "`", k, s,
+      return rejected(kInlineBufferCode, "`" + l->var.hint + "` does not index `" + buffer->name + "`", k, s,
                       "a nest whose loops all index `" + buffer->name + "`");
     single[l->var] = ir::int_imm(0);
   }
   for (const Access& a : accesses)
     if (a.kind == Access::Kind::read && a.buffer == buffer)
-      return rejected(kCode, "`" + buffer->name + "` is computed from itself", k, def.unit, "another buffer");
+      return rejected(kInlineBufferCode, "`" + buffer->name + "` is computed from itself", k, def.unit, "another buffer");
   for (auto& let : def.lets) let.second = ir::substitute(let.second, single);
   def.value = ir::substitute(st->value, single);
   return def;
@@ -96,7 +96,7 @@ Status check_later(const ir::Kernel& k, const Site& alloc, const Definition& def
     if (behind) later.push_back(item);
     behind = behind || item == def.unit;
   }
-  return check_inputs(k, {def.unit}, later, kCode);
+  return check_inputs(k, {def.unit}, later, kInlineBufferCode);
 }
 
 /// Replaces the reads in one statement.
@@ -283,7 +283,7 @@ class Replacer {
 }  // namespace
 
 Result<Applied> apply(const ir::Kernel& k, const InlineBuffer& step) {
-  LW_TRY(const Site alloc, require_intermediate(k, step.buffer, kCode));
+  LW_TRY(const Site alloc, require_intermediate(k, step.buffer, kInlineBufferCode));
   const ir::Buffer buffer = std::get<ir::Alloc>(alloc.stmt()->v).buffer;
   LW_TRY(const Definition def, find_definition(k, alloc, buffer));
   LW_CHECK(check_later(k, alloc, def));

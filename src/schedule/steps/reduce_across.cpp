@@ -15,7 +15,7 @@ using ir::Var;
 
 namespace {
 
-constexpr ErrorCode kCode = ErrorCode::illegal_reduce_across;
+constexpr ErrorCode kReduceAcrossCode = ErrorCode::illegal_reduce_across;
 constexpr std::int64_t kMaxWays = 16384;
 constexpr std::int64_t kMaxGlobalWays = std::int64_t{1} << 24;
 
@@ -39,7 +39,7 @@ Result<Reduction> find_reduction(const ir::Kernel& k, const Site& site) {
   r.chain = chain_of(site.loop().body);
   r.update = as<ir::Update>(r.chain.leaf);
   if (!r.update)
-    return rejected(kCode, "the loop does not hold a single update", k, site.stmt(),
+    return rejected(kReduceAcrossCode, "the loop does not hold a single update", k, site.stmt(),
                     "the reduction loop of a perfect nest with one update");
   std::set<Var> lets;
   for (const Stmt& s : r.chain.around)
@@ -48,15 +48,15 @@ Result<Reduction> find_reduction(const ir::Kernel& k, const Site& site) {
   for (const Access& a : accesses)
     if (a.kind == Access::Kind::read &&
         std::find(r.update->buffers.begin(), r.update->buffers.end(), a.buffer) != r.update->buffers.end())
-      return rejected(kCode, "the values that are combined depend on `" + a.buffer->name + "` itself", k,
+      return rejected(kReduceAcrossCode, "the values that are combined depend on `" + a.buffer->name + "` itself", k,
                       r.chain.leaf, "a reduction of other values");
   for (const Expr& e : r.update->index) {
     if (ir::uses(e, site.loop().var))
-      return rejected(kCode, "`" + site.loop().var.hint + "` indexes the result, so it does not reduce", k,
+      return rejected(kReduceAcrossCode, "`" + site.loop().var.hint + "` indexes the result, so it does not reduce", k,
                       r.chain.leaf,
                       "a loop that `" + r.update->buffers.front()->name + "` is not indexed with");
     if (uses_any(e, lets))
-      return rejected(kCode, "the index of the result is computed in a Let", k, r.chain.leaf,
+      return rejected(kReduceAcrossCode, "the index of the result is computed in a Let", k, r.chain.leaf,
                       "an index of loops only");
   }
   const ir::Facts facts = facts_before(k, site);
@@ -68,7 +68,7 @@ Result<Reduction> find_reduction(const ir::Kernel& k, const Site& site) {
     if (!indexes) continue;
     r.spatial.insert(v);
     if (equal && !(*equal)[i])
-      return rejected(kCode, "iterations of `" + v.hint + "` inside it may update the same element", k,
+      return rejected(kReduceAcrossCode, "iterations of `" + v.hint + "` inside it may update the same element", k,
                       r.chain.leaf,
                       "loops inside that index `" + r.update->buffers.front()->name + "` plainly");
   }
@@ -147,7 +147,7 @@ Result<Applied> apply(const ir::Kernel& k, const ReduceAcross& step) {
   const std::int64_t most = step.place == Place::global ? kMaxGlobalWays : kMaxWays;
   if (step.ways < 2 || step.ways > most)
     return rejected(ErrorCode::bad_argument, std::to_string(step.ways) + " ways", {}, "from 2 to " + std::to_string(most) + " ways");
-  LW_CHECK(require_room(k, site, step.place, kCode));
+  LW_CHECK(require_room(k, site, step.place, kReduceAcrossCode));
   LW_TRY(const Reduction r, find_reduction(k, site));
   const ir::Loop& old = site.loop();
   const ir::Facts facts = facts_before(k, site);
@@ -159,7 +159,7 @@ Result<Applied> apply(const ir::Kernel& k, const ReduceAcross& step) {
   const bool innermost = step.interleaved && step.place == Place::registers;
   const std::vector<Expr> shape = with_way(ways, kept_of(r, extents_of(r.region)), innermost);
   for (const ir::Buffer& b : r.update->buffers) {
-    LW_TRY(local[b], make_local(b, names.take(b->name + "_part"), shape, step.place, kCode));
+    LW_TRY(local[b], make_local(b, names.take(b->name + "_part"), shape, step.place, kReduceAcrossCode));
     parts.push_back(local[b]);
   }
   const Var w = names.var(step.loop + "_w"), inner = names.var(step.loop + "_i"),

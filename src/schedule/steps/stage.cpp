@@ -14,7 +14,7 @@ using ir::Var;
 
 namespace {
 
-constexpr ErrorCode kCode = ErrorCode::illegal_stage;
+constexpr ErrorCode kStageCode = ErrorCode::illegal_stage;
 constexpr std::int64_t kMaxTile = 4096;
 
 /// The dimensions of the copy: of the region in `order`, then the tiles in the same order.
@@ -59,7 +59,7 @@ bool is_tiled(const Layout& layout) {
 }
 
 Error reject_written(const ir::Kernel& k, const Access& a) {
-  return rejected(kCode, "`" + a.buffer->name + "` is written there as well", k, a.statement,
+  return rejected(kStageCode, "`" + a.buffer->name + "` is written there as well", k, a.statement,
                   "hold, or a loop of a nest that only reads `" + a.buffer->name + "`");
 }
 
@@ -76,12 +76,12 @@ Status check_source(const ir::Kernel& k, const ir::Buffer& buffer, const Site& s
   for (const ir::Param& p : k.params) {
     if (p.buffer != buffer) continue;
     if (p.role != ArgRole::output) return Unit{};
-    return rejected(kCode, "`" + buffer->name + "` is an output, which may not be written in full before", k,
+    return rejected(kStageCode, "`" + buffer->name + "` is an output, which may not be written in full before", k,
                     reader, "an input or an intermediate");
   }
   const auto alloc = find_alloc(k, buffer->name);
   if (alloc && is_fully_written(k, *alloc, reader)) return Unit{};
-  return rejected(kCode, "no single nest writes all of `" + buffer->name + "` before", k, reader,
+  return rejected(kStageCode, "no single nest writes all of `" + buffer->name + "` before", k, reader,
                   "an input, or an intermediate that one nest computes");
 }
 
@@ -166,7 +166,7 @@ Result<Converted> convert_reads(const ir::Kernel& k, const Stmt& body, const ir:
   }, [](const Stmt& s) { return s; });
   for (const Access& a : collect_accesses(out.body))
     if (a.buffer == buffer || several)
-      return rejected(kCode, several ? "reads of `" + buffer->name + "` are cast to several dtypes"
+      return rejected(kStageCode, several ? "reads of `" + buffer->name + "` are cast to several dtypes"
                                      : "`" + buffer->name + "` is read without a cast", k, a.statement,
                       "reads that all go through a cast to one dtype, or the copy without `converted`");
   return out;
@@ -184,7 +184,7 @@ Result<Span> find_span(const ir::Kernel& k, const ir::Buffer& buffer) {
   if (!alloc) return Span{k.body, {}, k.body};
   for (const Stmt& s : alloc->path)
     if (as<ir::Loop>(s))
-      return rejected(kCode, "`" + buffer->name + "` is allocated inside a loop", k, s, "that loop");
+      return rejected(kStageCode, "`" + buffer->name + "` is allocated inside a loop", k, s, "that loop");
   Stmt at = std::get<ir::Alloc>(alloc->stmt()->v).body;
   while (true) {
     std::vector<ir::Buffer> ignored;
@@ -216,9 +216,9 @@ Result<Applied> apply(const ir::Kernel& k, const Stage& step) {
   Span span;
   if (!step.loop.empty()) {
     LW_TRY(site, require_loop(k, step.loop));
-    LW_CHECK(require_room(k, site, step.place, kCode));
+    LW_CHECK(require_room(k, site, step.place, kStageCode));
   } else if (step.place != Place::global) {
-    return rejected(kCode, "the whole kernel cannot share private memory", {}, "place global, or a loop");
+    return rejected(kStageCode, "the whole kernel cannot share private memory", {}, "place global, or a loop");
   } else {
     LW_TRY(span, find_span(k, buffer));
   }
@@ -228,13 +228,13 @@ Result<Applied> apply(const ir::Kernel& k, const Stage& step) {
   for (const Access& a : collect_accesses(body)) {
     if (a.buffer != buffer) continue;
     if (a.local)
-      return rejected(kCode, "`" + buffer->name + "` is allocated inside", k, a.statement,
+      return rejected(kStageCode, "`" + buffer->name + "` is allocated inside", k, a.statement,
                       "a loop inside its allocation");
     if (a.writes()) return reject_written(k, a);
     reads.push_back(a);
   }
   if (reads.empty())
-    return rejected(kCode, "the body does not read `" + buffer->name + "`", k,
+    return rejected(kStageCode, "the body does not read `" + buffer->name + "`", k,
                     step.loop.empty() ? body : site.stmt(), "a loop around its reads");
   LW_CHECK(check_source(k, buffer, site, step.loop.empty() ? body : site.stmt()));
 
@@ -246,7 +246,7 @@ Result<Applied> apply(const ir::Kernel& k, const Stage& step) {
   Names names(k);
   LW_TRY(const ir::Buffer copy,
          make_local(source.buffer, names.take(buffer->name + (is_tiled(layout) ? "_packed" : "_staged")),
-                    layout_shape(layout, facts), step.place, kCode));
+                    layout_shape(layout, facts), step.place, kStageCode));
   std::vector<Var> loops;
   for (std::size_t i = 0; i < copy->shape.size(); ++i)
     loops.push_back(names.var(copy->name + "_" + std::to_string(i)));

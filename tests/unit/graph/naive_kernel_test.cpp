@@ -14,14 +14,14 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-Graph parsed(const std::string& body) {
+Graph parsed_with_n(const std::string& body) {
   Result<Graph> g = Graph::parse("graph g\nsymbol n in 0..512\n" + body);
   EXPECT_TRUE(g.ok()) << (g.ok() ? "" : g.error().message());
   return std::move(*g);
 }
 
 std::string kernel_text(const std::string& body) {
-  return ir::print(graph::naive_kernel(parsed(body)).value());
+  return ir::print(graph::naive_kernel(parsed_with_n(body)).value());
 }
 
 TEST(NaiveKernel, nests_and_names_of_a_product) {
@@ -59,7 +59,7 @@ TEST(NaiveKernel, tuple_states_have_numbered_buffers) {
 TEST(NaiveKernel, generated_names_avoid_values) {
   EXPECT_EQ(
       test::check_naive_kernel(
-          parsed("input x: bf16[3, 4]\ny_acc = neg(x)\noutput y = sum(y_acc, axes=[1])\noutput y_acc\n"),
+          parsed_with_n("input x: bf16[3, 4]\ny_acc = neg(x)\noutput y = sum(y_acc, axes=[1])\noutput y_acc\n"),
           {{"n", 1}}, 1, test::tolerance_for(DType::bf16, 4)),
       "");
 }
@@ -99,7 +99,7 @@ TEST(NaiveKernel, updates_are_right_whether_in_place_or_not) {
       {"update c = broadcast(constant(3, f32), [6, 4])\n", false},
   };
   for (const InPlace& c : cases) {
-    const Graph g = parsed(std::string("input c: f32[6, 4]\ninput d: f32[6, 4]\ninput p: f32[n, 4]\ninput "
+    const Graph g = parsed_with_n(std::string("input c: f32[6, 4]\ninput d: f32[6, 4]\ninput p: f32[n, 4]\ninput "
                                        "at: i64[]\ninput i: i64[n, 4]\n") +
                            c.body);
     EXPECT_EQ(graph::is_written_in_place(g, g.updates()[0]), c.in_place) << c.body;

@@ -27,7 +27,7 @@ std::uint64_t count_seeds() {
 using Arrays = std::map<std::string, ir::Array>;
 
 /// Runs the groups one after the other, as a plan does: values by name in the whole graph.
-std::string run_groups(const Graph& g, const Bindings& bindings, Arrays& values) {
+std::string run_in_groups(const Graph& g, const Bindings& bindings, Arrays& values) {
   for (const graph::Group& group : graph::group_ops(g)) {
     const Result<ir::Kernel> kernel = graph::naive_kernel(group.graph);
     if (!kernel.ok()) return kernel.error().message();
@@ -98,7 +98,7 @@ TEST(RandomGraph, naive_kernel_and_groups_equal_the_reference) {
     const Status status = ir::interpret(*kernel, bindings, whole);
     ASSERT_TRUE(status.ok()) << status.error().message() << g.text();
     Arrays pieces = inputs;
-    ASSERT_EQ(run_groups(g, bindings, pieces), "") << g.text();
+    ASSERT_EQ(run_in_groups(g, bindings, pieces), "") << g.text();
     for (const auto& [name, want] :
          test::reference_outputs(g, bindings, inputs, test::Rounding::every_value)) {
       ASSERT_EQ(test::describe_difference(whole.at(name), want, tolerances.at(name)), "") << name << "\n"

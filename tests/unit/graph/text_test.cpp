@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Graph parsed(const std::string& body) {
+Graph parsed_with_inputs(const std::string& body) {
   Result<Graph> g = Graph::parse(
       "graph g\nsymbol n in 1..8\ninput x: f32[n, 4]\ninput i: i64[n]\ninput b: bool[4]\n" + body, "file.lw");
   EXPECT_TRUE(g.ok()) << (g.ok() ? "" : g.error().message());
@@ -17,7 +17,7 @@ Graph parsed(const std::string& body) {
 }
 
 TEST(GraphText, prints_one_op_a_line_and_reads_it_back) {
-  const Graph g = parsed("y = mul(add(x, 1e-5), rsqrt(x))\noutput y\n");
+  const Graph g = parsed_with_inputs("y = mul(add(x, 1e-5), rsqrt(x))\noutput y\n");
   EXPECT_EQ(g.text(),
             "graph g\n"
             "symbol n in 1..8\n"
@@ -33,53 +33,53 @@ TEST(GraphText, prints_one_op_a_line_and_reads_it_back) {
 }
 
 TEST(GraphText, a_number_takes_the_dtype_of_the_other_operand) {
-  const Graph g = parsed("output a = add(i, 3)\noutput c = select(b, x, 0)\noutput d = xor(true, b)\n");
+  const Graph g = parsed_with_inputs("output a = add(i, 3)\noutput c = select(b, x, 0)\noutput d = xor(true, b)\n");
   EXPECT_EQ(g.type(*g.find("a")).text(), "i64[n]");
   EXPECT_EQ(g.type(*g.find("c")).text(), "f32[n, 4]");
   EXPECT_EQ(g.type(*g.find("d")).text(), "bool[4]");
 }
 
 TEST(GraphText, attributes_by_name_or_in_order) {
-  EXPECT_EQ(parsed("output y = sum(x, [1], true)\n").text(),
-            parsed("output y = sum(x, axes=[-1], keepdim=true)\n").text());
-  EXPECT_EQ(parsed("output y = cast(x, bf16)\n").text(), parsed("output y = cast(x, dtype=bf16)\n").text());
+  EXPECT_EQ(parsed_with_inputs("output y = sum(x, [1], true)\n").text(),
+            parsed_with_inputs("output y = sum(x, axes=[-1], keepdim=true)\n").text());
+  EXPECT_EQ(parsed_with_inputs("output y = cast(x, bf16)\n").text(), parsed_with_inputs("output y = cast(x, dtype=bf16)\n").text());
 }
 
 TEST(GraphText, defaults_are_left_out) {
-  EXPECT_THAT(parsed("output y = matmul(x, x, transpose_a=false, transpose_b=true, out=f32)\n").text(),
+  EXPECT_THAT(parsed_with_inputs("output y = matmul(x, x, transpose_a=false, transpose_b=true, out=f32)\n").text(),
               HasSubstr("y = matmul(x, x, transpose_b=true)\n"));
 }
 
 TEST(GraphText, composites_expand) {
   for (const char* call : {"softmax(x)", "log_softmax(x, axis=0)", "layer_norm(x)", "rms_norm(x, eps=0.1)",
                            "gelu(x)", "gelu_tanh(x)", "silu(x)", "linear(x, x)"}) {
-    const std::string text = parsed(std::string("output y = ") + call + "\n").text();
+    const std::string text = parsed_with_inputs(std::string("output y = ") + call + "\n").text();
     EXPECT_THAT(text, Not(HasSubstr(std::string(call).substr(0, std::string(call).find('(')) + "("))) << call;
     EXPECT_THAT(text, HasSubstr("output y\n"));
   }
 }
 
 TEST(GraphText, a_chosen_name_wins_over_a_made_up_one) {
-  const Graph g = parsed("a = softmax(x)\nt4 = neg(x)\nt5 = neg(t4)\noutput t5\noutput a\n");
+  const Graph g = parsed_with_inputs("a = softmax(x)\nt4 = neg(x)\nt5 = neg(t4)\noutput t5\noutput a\n");
   EXPECT_EQ(g.node(g.node(*g.find("t5")).inputs[0]).name, "t4");
   EXPECT_EQ(g.node(*g.find("t4")).op, "neg");
 }
 
 TEST(GraphText, outputs_of_one_value_and_of_inputs_are_copies) {
-  const Graph g = parsed("h = neg(x)\noutput h\noutput again = h\noutput same = x\n");
+  const Graph g = parsed_with_inputs("h = neg(x)\noutput h\noutput again = h\noutput same = x\n");
   EXPECT_EQ(g.node(*g.find("again")).op, "copy");
   EXPECT_EQ(g.node(*g.find("same")).op, "copy");
   EXPECT_EQ(g.outputs().size(), 3u);
 }
 
 TEST(GraphText, comments_blank_lines_and_breaks_in_brackets) {
-  EXPECT_EQ(parsed("\n# a comment\n\ny = add(x, # inside\n  x)\noutput y # after\n").text(),
-            parsed("y = add(x, x)\noutput y\n").text());
+  EXPECT_EQ(parsed_with_inputs("\n# a comment\n\ny = add(x, # inside\n  x)\noutput y # after\n").text(),
+            parsed_with_inputs("y = add(x, x)\noutput y\n").text());
 }
 
 TEST(GraphText, special_numbers_survive) {
   const std::string text =
-      parsed(
+      parsed_with_inputs(
           "output a = constant(-inf, f32)\noutput c = constant(nan, f64)\noutput d = constant(-0.0, f16)\n"
           "output e = constant(-9223372036854775808, i64)\noutput f = constant(true, bool)\n")
           .text();

@@ -8,7 +8,7 @@
 namespace loopwright::ir {
 namespace {
 
-Kernel parsed(const std::string& body) {
+Kernel parsed_body(const std::string& body) {
   auto k =
       parse_kernel("kernel k(x: f32[8] in, y: f32[8] out)\n  symbol n in 1..8\n  level scheduled\n" + body);
   if (!k.ok()) throw std::runtime_error(k.error().message());
@@ -20,7 +20,7 @@ constexpr const char* kBody =
     "if i < 4\n      y[i] = v\n";
 
 TEST(Rewrite, nothing_changed_is_the_same_pointer) {
-  const Kernel k = parsed(kBody);
+  const Kernel k = parsed_body(kBody);
   EXPECT_EQ(rewrite(k.body, [](const Expr& e) { return e; }, [](const Stmt& s) { return s; }), k.body);
   EXPECT_EQ(substitute(k.body, {{fresh_var("z"), int_imm(1)}}), k.body);
 }
@@ -38,7 +38,7 @@ TEST(Rewrite, shared_nodes_are_visited_once) {
 }
 
 TEST(Rewrite, substitution_reaches_shapes_of_allocated_buffers_and_folds) {
-  const Kernel k = parsed(kBody);
+  const Kernel k = parsed_body(kBody);
   const auto& l = *as<Loop>(k.body);
   Kernel out = k;
   out.body = substitute(l.body, {{l.var, int_imm(2)}, {k.symbols[0].var, int_imm(5)}});
@@ -48,7 +48,7 @@ TEST(Rewrite, substitution_reaches_shapes_of_allocated_buffers_and_folds) {
 }
 
 TEST(Rewrite, clones_bind_new_variables_and_buffers) {
-  Kernel k = parsed(kBody);
+  Kernel k = parsed_body(kBody);
   const std::string text = print(k);
   const Stmt copy = clone_bindings(k.body);
   Kernel twice = k;
@@ -62,7 +62,7 @@ TEST(Rewrite, clones_bind_new_variables_and_buffers) {
 }
 
 TEST(Rewrite, free_variables_include_those_of_shapes) {
-  const Kernel k = parsed(kBody);
+  const Kernel k = parsed_body(kBody);
   const auto& l = *as<Loop>(k.body);
   EXPECT_EQ(free_vars(k.body), std::set<Var>{k.symbols[0].var});
   EXPECT_EQ(free_vars(l.body), (std::set<Var>{k.symbols[0].var, l.var}));
@@ -70,7 +70,7 @@ TEST(Rewrite, free_variables_include_those_of_shapes) {
 }
 
 TEST(Rewrite, buffers_are_replaced_where_they_are_named) {
-  const Kernel k = parsed("  for i in 0..8\n    y[i] = x[i]\n    update sum y[i] by x[0]\n");
+  const Kernel k = parsed_body("  for i in 0..8\n    y[i] = x[i]\n    update sum y[i] by x[0]\n");
   const auto z =
       std::make_shared<const BufferInfo>(BufferInfo{"z", DType::f32, Memory::global, {int_imm(8)}, {}});
   const Stmt out = replace_buffers(k.body, {{k.params[1].buffer, z}});

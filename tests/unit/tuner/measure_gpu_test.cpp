@@ -16,7 +16,7 @@ namespace loopwright::tuner {
 namespace {
 
 /// y = x + x over n in 1..2000. Candidates are kernels of the fake driver, the reference is the CPU's.
-struct Fixture {
+struct GpuFixture {
   graph::Workload workload;
   driver::Job job;
   std::unique_ptr<WorkerDevice> device;
@@ -29,7 +29,7 @@ struct Fixture {
     EXPECT_TRUE(g.output("y", *g.binary("add", x, x)).ok());
     return g;
   }
-  explicit Fixture(MeasureSettings settings = gpu_settings("cuda:1", false), const char* fake = "devices=2")
+  explicit GpuFixture(MeasureSettings settings = gpu_settings("cuda:1", false), const char* fake = "devices=2")
       : workload(graph::make_workload(make_graph())), job(*driver::make_job(workload)) {
     static const testing::TempFolder locks;  // tests run side by side and all have the same GPUs
     ::setenv("XDG_RUNTIME_DIR", locks.path.c_str(), 1);
@@ -74,7 +74,7 @@ struct Fixture {
 };
 
 TEST(MeasureGpu, a_right_kernel_passes_and_is_timed_by_graph_replays) {
-  Fixture f;
+  GpuFixture f;
   const Candidate good = f.candidate("twice");
   const Verdict verdict = f.device->verify(good);
   ASSERT_EQ(verdict.outcome, Outcome::ok) << verdict.detail;
@@ -89,7 +89,7 @@ TEST(MeasureGpu, a_right_kernel_passes_and_is_timed_by_graph_replays) {
 }
 
 TEST(MeasureGpu, every_fault_is_told_apart_and_the_next_candidate_is_unharmed) {
-  Fixture f;
+  GpuFixture f;
   const std::pair<const char*, Outcome> faults[] = {{"never_ends", Outcome::timeout},
                                                     {"illegal_address", Outcome::out_of_bounds},
                                                     {"writes_behind", Outcome::out_of_bounds},
@@ -109,7 +109,7 @@ TEST(MeasureGpu, every_fault_is_told_apart_and_the_next_candidate_is_unharmed) {
 }
 
 TEST(MeasureGpu, zeroed_workspace_has_to_be_left_zero) {
-  Fixture f;
+  GpuFixture f;
   const Verdict good = f.device->verify(f.candidate("twice_counting", true));
   EXPECT_EQ(good.outcome, Outcome::ok) << good.detail;
   const Verdict bad = f.device->verify(f.candidate("forgets_counter", true));
@@ -118,7 +118,7 @@ TEST(MeasureGpu, zeroed_workspace_has_to_be_left_zero) {
 }
 
 TEST(MeasureGpu, code_that_the_driver_refuses_is_a_launch_error) {
-  Fixture f;
+  GpuFixture f;
   Candidate damaged = f.candidate("twice");
   auto artifact = std::make_shared<Artifact>(*damaged.artifact);
   artifact->image = {1, 2, 3, 0};
@@ -129,14 +129,14 @@ TEST(MeasureGpu, code_that_the_driver_refuses_is_a_launch_error) {
 TEST(MeasureGpu, reused_buffers_are_another_policy) {
   const MeasureSettings cold = gpu_settings("cuda:0", false), reused = gpu_settings("cuda:0", true);
   EXPECT_NE(cold.text(), reused.text());
-  Fixture f(gpu_settings("cuda:1", true));
+  GpuFixture f(gpu_settings("cuda:1", true));
   const Candidate good = f.candidate("twice");
   ASSERT_EQ(f.device->verify(good).outcome, Outcome::ok);
   EXPECT_EQ(f.device->time(good, f.main, 5, 1e18).ns.size(), 5U);
 }
 
 TEST(MeasureGpu, a_second_tuner_on_the_same_gpu_is_told_so) {
-  Fixture f;
+  GpuFixture f;
   const auto second = WorkerDevice::start(LOOPWRIGHT_BIN_DIR "/loopwright-worker",
                                           *Target::parse("cuda:sm_90a"), gpu_settings("cuda:1", false));
   ASSERT_FALSE(second.ok());
@@ -148,7 +148,7 @@ TEST(MeasureGpu, a_second_tuner_on_the_same_gpu_is_told_so) {
 }
 
 TEST(MeasureGpu, too_little_memory_is_an_error_and_not_the_end) {
-  Fixture f(gpu_settings("cuda:1", false), "devices=2 memory=100000");
+  GpuFixture f(gpu_settings("cuda:1", false), "devices=2 memory=100000");
   const Verdict verdict = f.device->verify(f.candidate("twice"));
   EXPECT_EQ(verdict.outcome, Outcome::resource) << verdict.detail;
   EXPECT_NE(verdict.detail.find("out of memory"), std::string::npos) << verdict.detail;

@@ -16,7 +16,7 @@ using testing::record_synthetic;
 using testing::TempFolder;
 
 template <class T>
-T take(Result<T> result) {
+T take_value(Result<T> result) {
   EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
   return std::move(*result);
 }
@@ -37,21 +37,21 @@ class RebuildTest : public ::testing::Test {
     options.target = host_target();
     options.budget_s = 600;
     options.max_trials = 60;
-    take(tune_with(make_synthetic_workbench(record_synthetic, 0.01), make_graph(), options, {}, nullptr));
+    take_value(tune_with(make_synthetic_workbench(record_synthetic, 0.01), make_graph(), options, {}, nullptr));
     std::stringstream lines;
     ASSERT_TRUE(db::export_lines(options.database, lines, {}).ok());
     options.database = folder.file("mine.db");
-    EXPECT_GT(take(db::import_lines(options.database, lines, {})).unverified, 0);
+    EXPECT_GT(take_value(db::import_lines(options.database, lines, {})).unverified, 0);
   }
-  db::Query read() const { return take(db::Query::open(options.database)); }
-  db::BestEntry winner() const { return take(read().list_best({})).front(); }
+  db::Query read() const { return take_value(db::Query::open(options.database)); }
+  db::BestEntry winner() const { return take_value(read().list_best({})).front(); }
   db::VariantList served() const {
     const auto bench = make_workbench();
-    db::DeviceMatch match{.device = take(bench.fingerprint(options)), .toolchain = bench.toolchain(options), .policy = {}};
-    return take(read().find_variants(winner().candidate.workload, match));
+    db::DeviceMatch match{.device = take_value(bench.fingerprint(options)), .toolchain = bench.toolchain(options), .policy = {}};
+    return take_value(read().find_variants(winner().candidate.workload, match));
   }
   RebuildReport rebuild_all(const RecordedTimes& times = record_synthetic) const {
-    return take(rebuild_with(make_synthetic_workbench(times, 0.01), options, nullptr));
+    return take_value(rebuild_with(make_synthetic_workbench(times, 0.01), options, nullptr));
   }
 };
 
@@ -89,22 +89,22 @@ TEST_F(RebuildTest, AWrongOneIsRefusedAndBlocked) {
     EXPECT_FALSE(winner().best.verified);
     for (const db::Variant& v : served().variants) EXPECT_NE(v.candidate.digest, bad);
   }
-  ASSERT_EQ(take(read().list_blocks()).size(), 1u);
-  EXPECT_EQ(take(read().list_blocks())[0].candidate, bad);
+  ASSERT_EQ(take_value(read().list_blocks()).size(), 1u);
+  EXPECT_EQ(take_value(read().list_blocks())[0].candidate, bad);
 }
 
 TEST_F(RebuildTest, AnotherTraceVersionOrGeneratorIsNamedAndLeftAlone) {
   {
-    auto recorder = take(db::Recorder::open(options.database));
+    auto recorder = take_value(db::Recorder::open(options.database));
     db::BestRow best = winner().best;
     db::CandidateRow old = winner().candidate;
     old.trace = "trace 0";
-    best.candidate = take(recorder.add_candidate(old));
-    take(recorder.put_best(best));
+    best.candidate = take_value(recorder.add_candidate(old));
+    take_value(recorder.put_best(best));
     db::ToolchainRow toolchain = make_workbench().toolchain(options);
     toolchain.generator = "0.0.1";
-    best.toolchain = take(recorder.add_toolchain(toolchain));
-    take(recorder.put_best(best));
+    best.toolchain = take_value(recorder.add_toolchain(toolchain));
+    take_value(recorder.put_best(best));
   }
   std::vector<std::string> notes;
   for (const RebuiltVariant& v : rebuild_all().variants)
@@ -116,7 +116,7 @@ TEST_F(RebuildTest, AnotherTraceVersionOrGeneratorIsNamedAndLeftAlone) {
 }
 
 TEST_F(RebuildTest, TuningRebuildsWhatAMachineLikeThisOneFinished) {
-  const auto report = take(tune_with(make_synthetic_workbench(record_synthetic, 0.01), make_graph(), options, {}, nullptr));
+  const auto report = take_value(tune_with(make_synthetic_workbench(record_synthetic, 0.01), make_graph(), options, {}, nullptr));
   EXPECT_TRUE(report.workloads[0].complete);
   EXPECT_EQ(report.workloads[0].trials, 0);
   EXPECT_TRUE(winner().best.verified);
@@ -129,7 +129,7 @@ TEST_F(RebuildTest, TuningSearchesAgainWhenTheImportedWinnerIsWrong) {
     if (c.digest == bad) r.outcome = Outcome::wrong_result;
     return r;
   };
-  const auto report = take(tune_with(make_synthetic_workbench(times, 0.01), make_graph(), options, {}, nullptr));
+  const auto report = take_value(tune_with(make_synthetic_workbench(times, 0.01), make_graph(), options, {}, nullptr));
   EXPECT_TRUE(report.workloads[0].complete);
   EXPECT_GT(report.workloads[0].trials, 10);
   EXPECT_TRUE(winner().best.verified);
