@@ -186,7 +186,7 @@ Result<RunRow> Query::find_run(const std::string& id_or_digest) const {
   if (runs.size() != 1 || too_short) {
     return Error{ErrorCode::not_found, "find run `" + id_or_digest + "`",
                  runs.empty() ? "no such run" : "not enough of its digest to tell", connection_->path(),
-                 "a number or a digest that `loopwright db list --runs` shows"};
+                 "a number or a digest that `loopwright db list FILE runs` shows"};
   }
   LW_CHECK(fill_run_ids(*connection_, runs));
   return std::move(runs.front());

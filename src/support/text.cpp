@@ -103,6 +103,10 @@ class Scanner {
     if (skip_exponent(end, hex ? 'p' : 'e')) token.kind = TokenKind::real;
     token.text = text_.substr(at_, end - at_);
     token.real = std::strtod(token.text.c_str(), nullptr);
+    if (token.kind == TokenKind::real && std::isinf(token.real)) {
+      problem = "the number " + token.text + " does not fit float64";
+      return false;
+    }
     const std::size_t suffix = end;
     while (end < text_.size() && is_word(text_[end])) ++end;
     token.suffix = text_.substr(suffix, end - suffix);

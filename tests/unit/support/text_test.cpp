@@ -56,6 +56,9 @@ TEST(Reader, integers_are_checked_against_64_bits) {
   EXPECT_EQ(Reader::read("3i32")->expect_integer("n").error().code, ErrorCode::syntax);
   EXPECT_EQ(*Reader::read("0x7fffffffffffffff")->expect_integer("n"), INT64_MAX);
   EXPECT_FALSE(Reader::read("99999999999999999999").ok());
+  EXPECT_FALSE(Reader::read("1e400").ok());
+  EXPECT_FALSE(Reader::read("0x1p1024").ok());
+  EXPECT_TRUE(Reader::read("1e308").ok());
 }
 
 TEST(Reader, every_double_reads_back) {
