@@ -105,8 +105,8 @@ void schedule_gpu_full_reduction(Schedule& s, Space& k) {
   std::map<std::vector<std::int64_t>, std::vector<LoopId>> last;  // walk over a tensor of that shape
   for (const Walk& walk : find_walks(s)) {
     if (!s.ok()) return;
-    // A block has its own share when there are some rounds for every thread of it.
-    const std::int64_t most = std::max<std::int64_t>(1, walk.elements() / (threads * 8));
+    // A block has its own share when there is a vector for every thread of it.
+    const std::int64_t most = std::max<std::int64_t>(1, walk.elements() / (threads * walk.width));
     const GridShares shares{std::min<std::int64_t>(per_sm * s.target().workers, most), {1, threads, walk.width, unrolled}};
     const std::vector<LoopId> made = walk.reduces ? reduce_over_grid(s, walk.all, shares) : share_over_grid(s, walk.all, shares);
     if (!s.ok()) return;

@@ -16,20 +16,29 @@ namespace {
 
 constexpr ErrorCode kCode = ErrorCode::illegal_fuse;
 
-/// Items of a sequence without the allocations around some of them.
+/// Items of a sequence, and of the allocations in it on the way to one of two statements.
 struct Items {
-  std::vector<ir::Buffer> allocs;
-  std::vector<Stmt> list;
-};
+  Stmt first, second;
+  std::vector<ir::Buffer> allocs = {};
+  std::vector<Stmt> list = {};
 
-void flatten(const Stmt& s, Items& out) {
-  if (const auto* a = as<ir::Alloc>(s)) {
-    out.allocs.push_back(a->buffer);
-    return flatten(a->body, out);
+  void add(const Stmt& s) {
+    const auto* a = as<ir::Alloc>(s);
+    if (a && leads_to_either(s)) {
+      allocs.push_back(a->buffer);
+      return add(a->body);
+    }
+    if (!as<ir::Seq>(s)) return list.push_back(s);
+    for (const Stmt& item : items_of(s)) add(item);
   }
-  if (!as<ir::Seq>(s)) return out.list.push_back(s);
-  for (const Stmt& item : items_of(s)) flatten(item, out);
-}
+
+ private:
+  bool leads_to_either(const Stmt& s) const {
+    bool found = false;
+    ir::walk(s, [&](const Stmt& x) { found = found || x == first || x == second; }, [](const Expr&) {});
+    return found;
+  }
+};
 
 bool meet(const std::vector<ir::Buffer>& a, const std::vector<ir::Buffer>& b) {
   return std::any_of(a.begin(), a.end(), [&](const ir::Buffer& x) { return std::find(b.begin(), b.end(), x) != b.end(); });
@@ -60,18 +69,20 @@ Guarded guarded(Stmt s) {
 bool implies(ir::Facts facts, const Guarded& a, const Guarded& b) {
   for (const Stmt& s : a.around) facts.assume(as<ir::If>(s)->condition);
   return std::all_of(b.around.begin(), b.around.end(), [&](const Stmt& s) {
+    if (ir::has_load(as<ir::If>(s)->condition)) return false;  // the bodies may change it
     const Expr wanted = ir::simplify(as<ir::If>(s)->condition, facts);
     return ir::as_int(wanted) == 1 || facts.proves(wanted);
   });
 }
 
-/// One body behind the other. Where both are statements under the same conditions and the second loads what the first
-/// has just stored, it takes the value.
+/// One body behind the other, under conditions of both once. Where both are statements and the second loads what the
+/// first has just stored, it takes the value.
 Stmt join(const Stmt& first, const Stmt& second, const ir::Facts& facts, Names& names) {
   const Guarded a = guarded(first), b = guarded(second);
   const auto* store = as<ir::Store>(a.leaf);
-  const bool is_simple = store && (as<ir::Store>(b.leaf) || as<ir::Update>(b.leaf));
-  if (!is_simple || !implies(facts, a, b) || !implies(facts, b, a)) return ir::seq({first, second});
+  if (!implies(facts, a, b) || !implies(facts, b, a)) return ir::seq({first, second});
+  const Stmt both = wrap(a.around, ir::seq({a.leaf, b.leaf}));
+  if (!store || !(as<ir::Store>(b.leaf) || as<ir::Update>(b.leaf))) return both;
   const auto is_stored = [&](const ir::Load& l) {
     return l.buffer == store->buffer && std::equal(l.index.begin(), l.index.end(), store->index.begin(), [&](const Expr& x, const Expr& y) {
              return ir::same(x, y) || ir::as_int(ir::simplify(x - y, facts)) == 0;
@@ -85,7 +96,7 @@ Stmt join(const Stmt& first, const Stmt& second, const ir::Facts& facts, Names& 
     is_taken = true;
     return ir::var(value, store->buffer->dtype);
   }, [](const Stmt& s) { return s; });
-  if (!is_taken) return wrap(a.around, ir::seq({a.leaf, b.leaf}));
+  if (!is_taken) return both;
   const Stmt stores = ir::store(store->buffer, store->index, ir::var(value, store->buffer->dtype));
   return wrap(a.around, ir::let(value, store->value, ir::seq({stores, reader})));
 }
@@ -133,8 +144,8 @@ Result<Applied> apply(const ir::Kernel& k, const Merge& step) {
   std::size_t common = 0;
   while (common < site_a.path.size() && common < site_b.path.size() && site_a.path[common] == site_b.path[common]) ++common;
   const Stmt around = common > 0 ? site_a.path[common - 1] : Stmt{};
-  Items items;
-  if (around && as<ir::Seq>(around)) flatten(around, items);
+  Items items{site_a.stmt(), site_b.stmt()};
+  if (around && as<ir::Seq>(around)) items.add(around);
   const auto at_a = std::find(items.list.begin(), items.list.end(), site_a.stmt()), at_b = std::find(items.list.begin(), items.list.end(), site_b.stmt());
   if (at_a == items.list.end() || at_b == items.list.end() || at_a >= at_b)
     return rejected(ErrorCode::not_nested, "`" + step.second + "` does not stand behind `" + step.first + "` in one sequence", k,
