@@ -149,7 +149,9 @@ void reduce_down(Schedule& s, const NestInfo& n, Columns c, std::int64_t blocks)
   if (s.ok()) combine_shares(s, r[2], outer.size(), n, c);
 }
 
-void schedule_tiles(Schedule& s, Space& k) {
+}  // namespace
+
+void schedule_gpu_column_reduction(Schedule& s, Space& k) {
   Columns c;
   c.across = k.pick("across", {32, 16, 64, 8, 128});
   c.down = k.pick("down", {16, 8, 4, 2, 32});
@@ -166,12 +168,6 @@ void schedule_tiles(Schedule& s, Space& k) {
     if (!s.ok() || !is_pointwise(n) || n.loops.empty()) continue;
     s.attempt([&](Schedule& t) { schedule_gpu_pointwise(t, n, 0, 128, 1); });
   }
-}
-
-}  // namespace
-
-void schedule_gpu_column_reduction(Schedule& s, Space& k) {
-  if (!s.attempt([&](Schedule& t) { schedule_tiles(t, k); })) schedule_gpu_general(s, k);
 }
 
 }  // namespace loopwright::schedules

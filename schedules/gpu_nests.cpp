@@ -16,12 +16,23 @@ void unroll_few(Schedule& s, const LoopId& loop) {
   if (extent && *extent <= kMostUnrolled) s.attempt([&](Schedule& t) { t.unroll(loop); });
 }
 
-/// The vectors of a thread: `unrolled` at a time, all of them for 0.
-void unroll_rounds(Schedule& s, const LoopId& round, std::int64_t unrolled) {
-  if (unrolled == 0) return unroll_few(s, round);
-  if (unrolled == 1) return;
-  const std::vector<LoopId> parts = s.split(round, {unrolled});
+/// The vectors of a thread: `unrolled` at a time, all of them for 0. Returns their loops.
+std::vector<LoopId> unroll_rounds(Schedule& s, const LoopId& round, std::int64_t unrolled) {
+  if (unrolled == 0) unroll_few(s, round);
+  if (unrolled <= 1) return {round};
+  std::vector<LoopId> parts = s.split(round, {unrolled});
   if (s.ok()) unroll_few(s, parts[1]);
+  return parts;
+}
+
+/// A loop over the threads that share a row, those of one block of the cluster after those of another.
+std::vector<LoopId> bind_shares(Schedule& s, const LoopId& loop, const RowShares& shares) {
+  std::vector<LoopId> parts{loop};
+  if (shares.blocks > 1) parts = s.split(loop, {shares.threads});
+  if (!s.ok()) return {};
+  if (shares.blocks > 1) s.bind(parts[0], Axis::cluster_x);
+  s.bind(parts.back(), Axis::thread_x);
+  return parts;
 }
 
 /// The nest that stores the identity to `buffer`.
@@ -80,50 +91,66 @@ void schedule_gpu_pointwise(Schedule& s, const NestInfo& nest, std::int64_t lane
   bind_flat(s, fuse_all(s, loops), threads, unrolled);
 }
 
-void share_columns(Schedule& s, const LoopId& columns, const RowShares& shares) {
-  const std::vector<LoopId> parts = s.split(columns, {shares.threads, shares.width});
-  if (!s.ok()) return;
-  s.reorder({parts[1], parts[0], parts[2]});
-  s.bind(parts[1], Axis::thread_x);
-  if (!s.ok()) return;
-  if (shares.width > 1) s.attempt([&](Schedule& t) { t.vectorize(parts[2]); });
-  unroll_rounds(s, parts[0], shares.unrolled);
+std::vector<LoopId> share_rounds(Schedule& s, const LoopId& round, const LoopId& share, const RowShares& shares, std::int64_t unrolled) {
+  const std::vector<LoopId> parts = s.split(share, {shares.width});
+  if (!s.ok()) return {};
+  s.reorder({parts[0], round, parts[1]});
+  std::vector<LoopId> out = bind_shares(s, parts[0], shares);
+  if (!s.ok()) return {};
+  if (shares.width > 1) s.attempt([&](Schedule& t) { t.vectorize(parts[1]); });
+  const std::vector<LoopId> rounds = unroll_rounds(s, round, unrolled);
+  out.insert(out.end(), rounds.begin(), rounds.end());
+  out.push_back(parts[1]);
+  return out;
 }
 
-void spread_partials(Schedule& s, const LoopId& way, const LoopId& round, const RowShares& shares, std::int64_t unrolled) {
+std::vector<LoopId> share_columns(Schedule& s, const LoopId& columns, const RowShares& shares) {
+  const std::vector<LoopId> parts = s.split(columns, {shares.blocks * shares.threads * shares.width});
+  if (!s.ok()) return {};
+  return share_rounds(s, parts[0], parts[1], shares, shares.unrolled);
+}
+
+void merge_loops(Schedule& s, const std::vector<LoopId>& first, const std::vector<LoopId>& second) {
+  for (std::size_t i = 0; i < first.size() && i < second.size(); ++i) {
+    if (i == 0) s.merge(first[0], second[0]);
+    else if (!s.attempt([&](Schedule& t) { t.merge(first[i], second[i]); })) return;
+  }
+}
+
+std::vector<LoopId> spread_partials(Schedule& s, const LoopId& way, const LoopId& round, const RowShares& shares, std::int64_t unrolled) {
   const NestInfo zero = init_of(s, buffer_at(s, way));
-  if (zero.loops.empty()) return s.reject("no nest that begins the partial results");
-  // Thread outside, then its vectors, then the lanes.
-  const std::vector<LoopId> w = s.split(way, {shares.width});
-  if (!s.ok()) return;
-  s.reorder({w[0], round, w[1]});
-  s.bind(w[0], Axis::thread_x);
-  if (!s.ok()) return;
-  if (shares.width > 1) s.attempt([&](Schedule& t) { t.vectorize(w[1]); });
-  unroll_rounds(s, round, unrolled);
-  if (!s.ok()) return;
+  if (zero.loops.empty()) s.reject("no nest that begins the partial results");
+  std::vector<LoopId> out = share_rounds(s, round, way, shares, unrolled);
+  if (!s.ok()) return {};
   const std::vector<LoopId> z = s.split(zero.loops.back(), {shares.width});
-  if (!s.ok()) return;
-  s.bind(z[0], Axis::thread_x);
+  if (!s.ok()) return {};
+  bind_shares(s, z[0], shares);
   if (s.ok() && shares.width > 1) s.unroll(z[1]);
+  return out;
 }
 
-void combine_threads(Schedule& s, const LoopId& combination, std::int64_t threads) {
+void combine_threads(Schedule& s, const LoopId& combination, const RowShares& shares) {
+  const std::int64_t threads = shares.blocks * shares.threads;
   if (threads == 1) return s.unroll(combination);
   const std::vector<LoopId> c = s.reduce_across(combination, threads, false, Place::registers);
   if (!s.ok()) return;
-  s.bind(c[0], Axis::thread_x);
+  bind_shares(s, c[0], shares);
   if (s.ok()) unroll_few(s, c[1]);
-  s.bind(c[2], Axis::across);
+  if (shares.blocks == 1) return s.bind(c[2], Axis::across);
+  const std::vector<LoopId> b = s.reduce_across(c[2], shares.blocks, false, Place::registers);
+  if (!s.ok()) return;
+  s.bind(b[0], Axis::cluster_x);
+  s.bind(b[1], Axis::across);
+  s.bind(b[2], Axis::across);
 }
 
 void reduce_columns(Schedule& s, const LoopId& columns, const RowShares& shares) {
-  const std::int64_t ways = shares.threads * shares.width;
+  const std::int64_t ways = shares.blocks * shares.threads * shares.width;
   if (ways == 1) return;
   const std::vector<LoopId> r = s.reduce_across(columns, ways, true, Place::registers);
   if (!s.ok()) return;
   spread_partials(s, r[0], r[1], shares, shares.unrolled);
-  if (s.ok()) combine_threads(s, r[2], shares.threads);
+  if (s.ok()) combine_threads(s, r[2], shares);
 }
 
 }  // namespace loopwright::schedules

@@ -19,21 +19,30 @@ void bind_flat(Schedule& s, const LoopId& loop, std::int64_t threads, std::int64
 /// A pointwise nest: vectors of `lanes` elements (0: as many as 16 bytes hold), all of them side by side.
 void schedule_gpu_pointwise(Schedule& s, const NestInfo& nest, std::int64_t lanes, std::int64_t threads, std::int64_t unrolled);
 
-/// How the columns of a row are shared out: vectors of `width` elements, the threads of a row side by side.
+/// How the columns of a row are shared out: vectors of `width` elements, the threads of a row side by side, the blocks of
+/// a cluster in turn.
 struct RowShares {
+  std::int64_t blocks = 1;  ///< of the cluster that shares the row
   std::int64_t threads = 1;
   std::int64_t width = 1;
   std::int64_t unrolled = 0;  ///< vectors of a thread in flight; 0: all of them, so that arrays of the row can be registers
 };
-/// A pointwise nest's loop over columns.
-void share_columns(Schedule& s, const LoopId& columns, const RowShares& shares);
+/// Loops over the shares of a row, `round` over `share`: threads outside, then their vectors, of which `unrolled` are in
+/// flight at once (0: all of them), then the lanes. Returns the loops that they became, outermost first.
+std::vector<LoopId> share_rounds(Schedule& s, const LoopId& round, const LoopId& share, const RowShares& shares, std::int64_t unrolled);
+/// A pointwise nest's loop over columns. Returns the loops that it became, outermost first.
+std::vector<LoopId> share_columns(Schedule& s, const LoopId& columns, const RowShares& shares);
 /// The same for a reduction over columns: partial results of each thread, combined across threads.
 void reduce_columns(Schedule& s, const LoopId& columns, const RowShares& shares);
 /// Partial results that reduce_across made, one for each lane of each thread: `way` is its loop over them, `round` the
-/// loop around that, of which `unrolled` iterations are in flight at once (0: all of them).
-void spread_partials(Schedule& s, const LoopId& way, const LoopId& round, const RowShares& shares, std::int64_t unrolled);
-/// A loop that combines partial results held by threads, `threads` of them: first each its own, then all together.
-void combine_threads(Schedule& s, const LoopId& combination, std::int64_t threads);
+/// loop around that, of which `unrolled` iterations are in flight at once (0: all of them). Returns the
+/// loops that they became, outermost first: as share_columns makes them.
+std::vector<LoopId> spread_partials(Schedule& s, const LoopId& way, const LoopId& round, const RowShares& shares, std::int64_t unrolled);
+/// A loop that combines partial results held by the threads of these shares: first each thread its own, then those of a
+/// block together, then the blocks of the cluster.
+void combine_threads(Schedule& s, const LoopId& combination, const RowShares& shares);
+/// Merges loops that were made alike, outermost first, as far as that goes; at least the first of them.
+void merge_loops(Schedule& s, const std::vector<LoopId>& first, const std::vector<LoopId>& second);
 /// The buffer that the nest with this loop writes.
 std::string buffer_at(const Schedule& s, const LoopId& loop);
 

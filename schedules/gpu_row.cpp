@@ -1,5 +1,6 @@
 // GPU: rows. Some threads hold a row in registers as it was loaded; what is reduced over it they combine by exchanges
-// between lanes and one slot a warp; the result is computed from the registers.
+// between lanes and one slot a warp; the result is computed from the registers. Long rows are shared by the blocks of a
+// cluster.
 #include <algorithm>
 
 #include "schedules/families.h"
@@ -9,7 +10,9 @@
 namespace loopwright::schedules {
 namespace {
 
-constexpr std::int64_t kMostHeld = 16384;     ///< elements of a row in registers
+constexpr std::int64_t kMostHeld = 16384;     ///< elements of a row in a block's registers
+constexpr std::int64_t kMostOfCluster = 8;    ///< blocks; an exchange among 16 costs more than they gain
+constexpr std::int64_t kFewestOfBlock = 4096; ///< elements of a row for each block of a cluster
 constexpr std::int64_t kMostThreads = 512;
 
 /// Inputs that several nests read along the row: worth holding.
@@ -58,6 +61,14 @@ std::vector<std::int64_t> thread_choices(std::int64_t vectors) {
     const bool fits = t <= vectors && vectors <= t * 32;
     if (fits && t != guess) out.push_back(t);
   }
+  return out;
+}
+
+/// Rows that a block of small rows may take, the best guess first.
+std::vector<std::int64_t> row_choices(std::int64_t threads) {
+  std::vector<std::int64_t> out;
+  for (const std::int64_t rows : {128 / threads, std::int64_t{1}, 64 / threads, 256 / threads})
+    if (rows >= 1 && std::find(out.begin(), out.end(), rows) == out.end()) out.push_back(rows);
   return out;
 }
 
@@ -110,9 +121,74 @@ void share_rows(Schedule& s, const LoopId& row, const RowShares& shares) {
   }
 }
 
-void schedule_rows(Schedule& s, Space& k) {
+/// Blocks that may share a row, the best guess first: clusters where a block cannot hold the row, or where the rows alone
+/// leave most of the GPU without work.
+std::vector<std::int64_t> cluster_choices(const Schedule& s, std::int64_t columns, int row_count) {
+  std::vector<std::int64_t> out{1};
+  if (s.target().capability < 90 || s.nests().empty()) return out;
+  const std::vector<NestInfo> written = outputs(s);
+  double rows = 1;
+  for (int i = 0; i < row_count; ++i) rows *= static_cast<double>(s.max_extent(written.back().loops[static_cast<std::size_t>(i)]));
+  for (std::int64_t blocks = 2; blocks <= kMostOfCluster && columns >= blocks * kFewestOfBlock; blocks *= 2) out.push_back(blocks);
+  const bool pays = columns > kMostHeld || rows * kMostOfCluster <= s.target().workers;
+  if (pays) std::reverse(out.begin(), out.end());
+  return out;
+}
+
+/// The loop over the rows of an output: a block each, or `rows_per_block` of them above each other.
+std::vector<LoopId> bind_rows(Schedule& s, const NestInfo& output, int row_count, std::int64_t rows_per_block) {
+  const LoopId row = fuse_all(s, {output.loops.begin(), output.loops.begin() + row_count});
+  if (rows_per_block == 1) {
+    s.bind(row, Axis::grid_x);
+    return {row};
+  }
+  std::vector<LoopId> parts = s.split(row, {rows_per_block});
+  if (!s.ok()) return {};
+  s.bind(parts[0], Axis::grid_x);
+  s.bind(parts[1], Axis::thread_y);
+  return parts;
+}
+
+/// One loop over rows, which computes all outputs and whatever they need. Returns the innermost loop over rows.
+LoopId gather_rows(Schedule& s, int row_count, std::int64_t rows_per_block) {
+  const std::vector<NestInfo> written = outputs(s);
+  for (const NestInfo& n : written)
+    if (static_cast<int>(n.loops.size()) < row_count) s.reject("an output without the rows");
+  if (!s.ok()) return {};
+  std::vector<LoopId> last = bind_rows(s, written.back(), row_count, rows_per_block);
+  std::vector<std::vector<LoopId>> others;
+  for (std::size_t i = 0; i + 1 < written.size(); ++i) others.push_back(bind_rows(s, written[i], row_count, rows_per_block));
+  if (!s.ok()) return {};
+  // What an output needs can move to it, or the output to the others, once nothing else stands between.
+  for (std::size_t round = 0; round <= others.size(); ++round) {
+    for (const std::string& buffer : intermediates_backwards(s)) {
+      // The components of a tuple move together: all but one of them have moved already.
+      s.attempt([&](Schedule& t) { t.compute_at(buffer, last.back(), Place::registers); });
+    }
+    for (auto output = others.rbegin(); output != others.rend(); ++output) {
+      const bool is_merged = s.attempt([&](Schedule& t) {
+        for (std::size_t i = 0; i < last.size(); ++i) t.merge((*output)[i], last[i]);
+      });
+      if (is_merged) output->clear();
+    }
+    std::erase_if(others, [](const auto& loops) { return loops.empty(); });
+  }
+  if (!others.empty()) s.reject("outputs that cannot be computed row by row together");
+  for (const NestInfo& n : written)
+    if (s.ok() && n.is_update) s.hold(n.buffer, last.back(), Place::registers);
+  return last.back();
+}
+
+}  // namespace
+
+void schedule_gpu_row(Schedule& s, Space& k) {
   const std::vector<std::string> costly = find_costly_rows(s);
-  const bool fits = measure_rows(s, std::max(0, count_row_loops(s))).columns <= kMostHeld;
+  RowShares shares;
+  const int rows_before = std::max(0, count_row_loops(s));
+  const std::int64_t columns_before = measure_rows(s, rows_before).columns;
+  const std::vector<std::int64_t> clusters = cluster_choices(s, columns_before, rows_before);
+  if (clusters.size() > 1) shares.blocks = k.pick("cluster", clusters);
+  const bool fits = columns_before <= kMostHeld * shares.blocks;
   const bool keeps = fits && !costly.empty() && k.pick_flag("keep_row", true);
   if (k.pick_flag("aligned", true)) s.assume_alignment(16);
   inline_intermediates(s, keeps ? costly : std::vector<std::string>{});
@@ -120,42 +196,26 @@ void schedule_rows(Schedule& s, Space& k) {
   if (!s.ok() || row_count < 1) return s.reject("reductions over different rows");
 
   const Row shape = measure_rows(s, row_count);
-  RowShares shares;
   shares.width = shape.width;
-  const std::int64_t vectors = (shape.columns + shape.width - 1) / shape.width;
+  const std::int64_t each = shape.width * shares.blocks;
+  const std::int64_t vectors = (shape.columns + each - 1) / each;  // of a block
   shares.threads = k.pick("threads", thread_choices(std::max<std::int64_t>(vectors, 1)));
-  const bool holds = shape.constant && shape.columns <= kMostHeld && (keeps || k.pick_flag("hold", true));
+  const bool holds = shape.constant && shape.columns <= kMostHeld * shares.blocks && (keeps || k.pick_flag("hold", true));
   if (!holds) shares.unrolled = k.pick("vectors", {4, 2, 8, 1});
-  std::vector<std::int64_t> row_choices;
-  for (const std::int64_t rows : {128 / shares.threads, std::int64_t{1}, 64 / shares.threads, 256 / shares.threads})
-    if (rows >= 1 && std::find(row_choices.begin(), row_choices.end(), rows) == row_choices.end()) row_choices.push_back(rows);
-  const std::int64_t rows_per_block = k.pick("rows", row_choices);
+  const std::int64_t rows_per_block = shares.blocks > 1 ? 1 : k.pick("rows", row_choices(shares.threads));
 
-  const NestInfo last = outputs(s).back();
-  LoopId row = fuse_all(s, {last.loops.begin(), last.loops.begin() + row_count});
-  if (rows_per_block > 1) {
-    const std::vector<LoopId> parts = s.split(row, {rows_per_block});
-    if (!s.ok()) return;
-    s.bind(parts[0], Axis::grid_x);
-    s.bind(parts[1], Axis::thread_y);
-    row = parts[1];
-  } else {
-    s.bind(row, Axis::grid_x);
-  }
-  for (const std::string& buffer : intermediates_backwards(s)) {
-    // The components of a tuple move together: all but one of them have moved already.
-    s.attempt([&](Schedule& t) { t.compute_at(buffer, row, Place::registers); });
-  }
-  if (outputs(s).back().is_update) s.hold(outputs(s).back().buffer, row, Place::registers);
+  const LoopId row = gather_rows(s, row_count, rows_per_block);
+  if (!s.ok()) return;
   if (holds)
     for (const std::string& input : find_row_inputs(s, row_count)) s.attempt([&](Schedule& t) { t.stage(input, row, Place::registers); });
   share_rows(s, row, shares);
 }
 
-}  // namespace
-
-void schedule_gpu_row(Schedule& s, Space& k) {
-  if (!s.attempt([&](Schedule& t) { schedule_rows(t, k); })) schedule_gpu_general(s, k);
+bool is_gpu_row(const Schedule& s) {
+  const int rows = count_row_loops(s);
+  const std::vector<NestInfo> sums = updates(s), written = outputs(s);
+  const auto has_rows = [&](const NestInfo& n) { return static_cast<int>(n.loops.size()) >= rows; };
+  return rows >= 1 && !sums.empty() && std::all_of(written.begin(), written.end(), has_rows) && std::all_of(sums.begin(), sums.end(), runs_along_memory);
 }
 
 }  // namespace loopwright::schedules

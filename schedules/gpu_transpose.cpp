@@ -56,7 +56,9 @@ void move_tiles(Schedule& s, const NestInfo& n, std::int64_t threads, std::int64
   if (s.ok()) share_vectors(s, s.fuse(c[1], out[0]), out[1], threads);
 }
 
-void move_all(Schedule& s, Space& k) {
+}  // namespace
+
+void schedule_gpu_transpose(Schedule& s, Space& k) {
   const std::int64_t threads = k.pick("threads", {256, 128, 512, 64});
   const std::int64_t down = k.pick("down", {8, 4, 16});    // vectors of a tile along the axis that the input walks
   const std::int64_t along = k.pick("along", {8, 4, 16});  // along the axis that the output walks
@@ -67,12 +69,6 @@ void move_all(Schedule& s, Space& k) {
     if (find_crossing(n).first.empty()) s.attempt([&](Schedule& t) { schedule_gpu_pointwise(t, n, 0, 128, 1); });
     else move_tiles(s, n, threads, down, along);
   }
-}
-
-}  // namespace
-
-void schedule_gpu_transpose(Schedule& s, Space& k) {
-  if (!s.attempt([&](Schedule& t) { move_all(t, k); })) schedule_gpu_general(s, k);
 }
 
 }  // namespace loopwright::schedules

@@ -26,6 +26,12 @@ std::vector<NestInfo> updates(const Schedule& s) {
   return out;
 }
 
+bool runs_along_memory(const NestInfo& sum) {
+  return !sum.reduction.empty() && std::any_of(sum.reads.begin(), sum.reads.end(), [&](const ReadInfo& r) {
+    return !r.dims.empty() && r.dims.back() == sum.reduction.back().name;
+  });
+}
+
 std::vector<NestInfo> outputs(const Schedule& s) {
   std::vector<NestInfo> out;
   for (NestInfo& n : s.nests())

@@ -11,6 +11,8 @@ namespace loopwright::schedules {
 bool is_pointwise(const NestInfo& nest);
 /// The nests that update, in order.
 std::vector<NestInfo> updates(const Schedule& s);
+/// Whether some read of the reduction ends in a loop that it reduces over.
+bool runs_along_memory(const NestInfo& sum);
 /// The nests that write parameters, in order.
 std::vector<NestInfo> outputs(const Schedule& s);
 /// The nest that computes `buffer`: of a reduction the updating one.

@@ -11,12 +11,7 @@ bool is_row_reduction(const Schedule& s) {
   if (sums.empty() || outputs(s).size() != 1) return false;
   const int rows = count_row_loops(s);
   if (rows < 1 || static_cast<int>(outputs(s)[0].loops.size()) < rows) return false;
-  // The reduction runs along memory: some read ends in a reduction loop.
-  return std::all_of(sums.begin(), sums.end(), [](const NestInfo& n) {
-    return n.reduction.size() >= 1 && std::any_of(n.reads.begin(), n.reads.end(), [&](const ReadInfo& r) {
-             return !r.dims.empty() && r.dims.back() == n.reduction.back().name;
-           });
-  });
+  return std::all_of(sums.begin(), sums.end(), runs_along_memory);
 }
 
 void schedule_row_reduction(Schedule& s, Space& k) {

@@ -99,6 +99,8 @@ class Schedule {
   std::vector<LoopId> split(const LoopId& loop, const std::vector<std::int64_t>& factors, Tail tail = Tail::guard);
   /// Two directly nested loops → one; the outer's extent times the inner's.
   LoopId fuse(const LoopId& outer, const LoopId& inner);
+  /// Two loops of one extent behind each other → one, with the first's body in front; the second keeps its name.
+  void merge(const LoopId& first, const LoopId& second);
   /// Puts the named loops of one perfect nest in this order, in the places they occupy together.
   void reorder(const std::vector<LoopId>& loops);
   void parallel(const LoopId& loop);

@@ -13,12 +13,16 @@ namespace {
 Result<driver::Scheduled> schedule(const driver::Job& job, const ShowOptions& options) {
   if (!options.trace.empty()) return driver::replay(job, options.trace);
   std::string names;
+  std::optional<Error> rejection;  // of the template in front
   for (const Template* t : driver::templates_for(job, options.target)) {
     names += (names.empty() ? "" : ", ") + std::string(t->name);
     if (!options.template_name.empty() && options.template_name != t->name) continue;
     Space space(options.picks);
-    return driver::run_template(job, *t, space, options.target);
+    Result<driver::Scheduled> scheduled = driver::run_template(job, *t, space, options.target);
+    if (scheduled.ok() || !options.template_name.empty()) return scheduled;
+    rejection = scheduled.error();
   }
+  if (rejection) return *rejection;
   return Error{ErrorCode::no_template, "template " + options.template_name,
                "it does not apply to this kernel", "", names};
 }

@@ -42,16 +42,19 @@ double high_bound(const ir::Interval& i) { return i.hi == INT64_MAX ? INFINITY :
 /// in multiples that are larger than all of the rest.
 bool forces_zero(const Equation& q, std::size_t target) {
   const std::int64_t step = std::abs(q.terms[target].coefficient);
-  double small = std::max(std::abs(q.lo), std::abs(q.hi));
+  double lo = q.lo, hi = q.hi;
   std::int64_t multiple = 0;
   for (std::size_t i = 0; i < q.terms.size(); ++i) {
     if (i == target) continue;
     if (std::abs(q.terms[i].coefficient) < step) {
-      small += magnitude(q.terms[i]);
+      const double a = static_cast<double>(q.terms[i].coefficient) * q.terms[i].lo, b = static_cast<double>(q.terms[i].coefficient) * q.terms[i].hi;
+      lo += std::min(a, b);
+      hi += std::max(a, b);
     } else {
       multiple = std::gcd(multiple, q.terms[i].coefficient);
     }
   }
+  const double small = std::max(std::abs(lo), std::abs(hi));  // not a number where a bound is missing
   if (!(small < static_cast<double>(step))) return false;
   return multiple == 0 || magnitude(q.terms[target]) + small < static_cast<double>(multiple);
 }
@@ -81,11 +84,13 @@ class Solver {
       ++common_;
     for (const Stmt& l : a.loops) bind(l, vars_a_);
     for (const Stmt& l : b.loops) bind(l, vars_b_);
-    zero_.assign(common_, false);
+    for (std::size_t i = 0; i < common_; ++i)  // a loop of one iteration is in it
+      zero_.push_back(facts_.proves(ir::binary(ir::BinaryOp::le, a.loop(i).extent, ir::int_imm(1))));
   }
 
   std::optional<std::vector<bool>> solve() {
     for (std::size_t d = 0; d < a_.index.size(); ++d) add_equation(a_.index[d], b_.index[d]);
+    if (a_.index.size() > 1) add_equation(linear_index(a_), linear_index(b_));
     bool changed = true;
     while (changed) {
       changed = false;
@@ -106,6 +111,14 @@ class Solver {
   }
 
  private:
+  /// The element's number with the last dimension innermost: follows from the indices, and puts together what a fused
+  /// loop took apart into floor_div and mod.
+  Expr linear_index(const Access& access) const {
+    Expr sum = access.index[0];
+    for (std::size_t d = 1; d < access.index.size(); ++d) sum = sum * access.buffer->shape[d] + access.index[d];
+    return ir::simplify(sum, facts_);
+  }
+
   void bind(const Stmt& s, std::vector<Var>& vars) {
     const auto& l = std::get<ir::Loop>(s->v);
     facts_.bind_loop(l.var, l.extent);

@@ -122,6 +122,11 @@ LoopId Schedule::fuse(const LoopId& outer, const LoopId& inner) {
   return made.empty() ? LoopId{} : LoopId{made.front()};
 }
 
+void Schedule::merge(const LoopId& first, const LoopId& second) {
+  const schedule::Step step = schedule::Merge{first.name, second.name};
+  take(&step);
+}
+
 void Schedule::reorder(const std::vector<LoopId>& loops) {
   const schedule::Step step = schedule::Reorder{names_of(loops)};
   take(&step);

@@ -11,7 +11,7 @@ using ir::Var;
 
 namespace {
 
-constexpr std::int64_t kMaxRegisterElements = 16384;
+constexpr std::int64_t kMaxRegisterElements = 131072;  ///< of all blocks of a cluster
 
 using BufferMap = std::map<ir::Buffer, ir::Buffer>;
 
@@ -76,7 +76,7 @@ Result<ir::Buffer> make_local(const ir::Buffer& of, std::string name, std::vecto
       elements = *value > kMaxRegisterElements ? kMaxRegisterElements + 1
                                                : elements * std::max<std::int64_t>(1, *value);
       if (elements > kMaxRegisterElements)
-        return rejected(ErrorCode::too_large, "the region of `" + of->name + "` has more than 16384 elements",
+        return rejected(ErrorCode::too_large, "the region of `" + of->name + "` has more than 131072 elements",
                         {}, "place shared, or a loop further in whose body uses a smaller region");
     }
   }

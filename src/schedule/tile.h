@@ -22,7 +22,7 @@ ir::Stmt redirect(const ir::Stmt& s, const ir::Facts& facts, const std::map<ir::
 IndexMap relative_to(const Region& region);
 
 /// A buffer like `of` with another name, shape and place. With Place::registers the shape must be constant and hold at
-/// most 16384 elements, or `code` is the answer.
+/// most 131072 elements, or `code` is the answer.
 Result<ir::Buffer> make_local(const ir::Buffer& of, std::string name, std::vector<ir::Expr> shape,
                               Place place, ErrorCode code);
 std::vector<ir::Expr> extents_of(const Region& region);

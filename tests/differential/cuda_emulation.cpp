@@ -24,17 +24,27 @@ std::string drop_ptx(const std::string& prelude) {
   return out;
 }
 
+/// The memory of a block as that of the block whose thread runs.
+std::string place_shared(std::string functions) {
+  const std::string name = "lw_shared";
+  for (std::size_t at = functions.find("__shared__"); at != std::string::npos; at = functions.find("__shared__", at)) {
+    const std::size_t line = functions.rfind('\n', at) + 1, end = functions.find(';', at);
+    functions.replace(line, end - line, "unsigned char* const " + name + " = lw_block_memory");
+  }
+  return functions;
+}
+
 std::string make_launcher(const codegen::CudaText& text, const CudaLaunch& launch, std::size_t symbols) {
   std::string call = "static void body_" + launch.entry + "(void* const* b, const long long* s) { " + launch.entry + "(";
   std::string list;
   for (std::size_t i = 0; i < text.args.size(); ++i) list += (list.empty() ? "" : ", ") + std::string("emulated::AnyPointer{b[") + std::to_string(i) + "]}";
   for (std::size_t i = 0; i < symbols; ++i) list += (list.empty() ? "" : ", ") + std::string("s[") + std::to_string(i) + "]";
   return call + list + "); (void)b; (void)s; }\n" + "extern \"C\" int run_" + launch.entry +
-         "(void* const* b, const long long* s, const unsigned* grid, const unsigned* block, int reversed) {\n"
+         "(void* const* b, const long long* s, const unsigned* grid, const unsigned* block, unsigned cluster, int reversed) {\n"
          "  using namespace emulated;\n  emulated::body = body_" + launch.entry + ";\n"
-         "  arguments = b; symbols = s; emulated::grid = {grid[0], grid[1], grid[2]}; emulated::block = {block[0], block[1], 1};\n"
-         "  for (unsigned z = 0; z < grid[2]; ++z) for (unsigned y = 0; y < grid[1]; ++y) for (unsigned x = 0; x < grid[0]; ++x) {\n"
-         "    block_index = {x, y, z};\n    if (!run_block(reversed)) return 1;\n  }\n  return 0;\n}\n";
+         "  arguments = b; symbols = s; emulated::grid = {grid[0], grid[1], grid[2]}; emulated::block = {block[0], block[1], 1}; emulated::cluster = cluster;\n"
+         "  for (unsigned z = 0; z < grid[2]; ++z) for (unsigned y = 0; y < grid[1]; ++y) for (unsigned x = 0; x < grid[0]; x += cluster)\n"
+         "    if (!run_cluster({x, y, z}, reversed)) return 1;\n  return 0;\n}\n";
 }
 
 std::size_t count_symbols(const codegen::CudaText& text) {
@@ -57,7 +67,7 @@ Result<EmulatedProgram> EmulatedProgram::compile(const std::vector<const codegen
   static int number = 0;
   const std::string base = (std::filesystem::temp_directory_path() / ("loopwright-emulated-" + std::to_string(::getpid()) + "-" + std::to_string(++number))).string();
   std::ofstream(base + ".cpp") << "#include \"" << LOOPWRIGHT_SOURCE_DIR << "/tests/differential/emulated_cuda.inc\"\n"
-                               << drop_ptx(program.substr(0, program.size() - functions.size())) << functions << launchers;
+                               << drop_ptx(program.substr(0, program.size() - functions.size())) << place_shared(functions) << launchers;
   const char* compiler = std::getenv("CXX");
   const std::string command = std::string(compiler != nullptr ? compiler : "c++") + " -std=c++20 -O1 -fno-strict-aliasing -ffp-contract=off -w -shared -fPIC -o " + base + ".so " +
                               base + ".cpp > " + base + ".log 2>&1";
@@ -73,7 +83,7 @@ Result<EmulatedProgram> EmulatedProgram::compile(const std::vector<const codegen
 
 Status EmulatedProgram::run(const codegen::CudaText& text, const std::vector<void*>& buffers, const std::vector<std::int64_t>& symbols,
                             bool reversed) const {
-  using Run = int (*)(void* const*, const std::int64_t*, const unsigned*, const unsigned*, int);
+  using Run = int (*)(void* const*, const std::int64_t*, const unsigned*, const unsigned*, unsigned, int);
   for (const CudaLaunch& l : text.launches) {
     const auto run = reinterpret_cast<Run>(::dlsym(library_, ("run_" + l.entry).c_str()));
     if (run == nullptr) return Error{ErrorCode::not_found, "running " + l.entry, "the library does not have it", "", ""};
@@ -82,7 +92,7 @@ Status EmulatedProgram::run(const codegen::CudaText& text, const std::vector<voi
       grid[i] = static_cast<unsigned>(l.grid[i].evaluate(symbols.data()));
       block[i] = static_cast<unsigned>(l.block[i]);
     }
-    if (run(buffers.data(), symbols.data(), grid, block, reversed ? 1 : 0) != 0)
+    if (run(buffers.data(), symbols.data(), grid, block, static_cast<unsigned>(l.cluster[0]), reversed ? 1 : 0) != 0)
       return Error{ErrorCode::timeout, "running " + l.entry, "its threads wait for ever", "", ""};
   }
   return Unit{};

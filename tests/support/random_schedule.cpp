@@ -130,7 +130,7 @@ schedule::Step a_stage(const ir::Kernel& k, const Parts& p, Generator& random) {
 
 schedule::Step random_step(const ir::Kernel& k, Generator& random) {
   const Parts p = parts_of(k);
-  switch (random() % 25) {
+  switch (random() % 27) {
     case 0:
     case 1:
     case 2:
@@ -159,7 +159,9 @@ schedule::Step random_step(const ir::Kernel& k, Generator& random) {
       if (p.regroups_badly) return schedule::Vectorize{a_loop(p, random)};
       return schedule::ReduceAcross{a_loop(p, random), one_of(std::vector<std::int64_t>{2, 3, 4, 8}, random),
                                     random() % 2 == 0, a_place(random)};
-    case 23: return schedule::Stream{a_buffer(p, random, false)};
+    case 23:
+    case 24: return schedule::Merge{a_loop(p, random), a_loop(p, random)};
+    case 25: return schedule::Stream{a_buffer(p, random, false)};
     default: return schedule::AssumeAlignment{std::int64_t{1} << random() % 7};
   }
 }

@@ -23,7 +23,7 @@ bool thread_loops_inside(const Stmt& s) {
   bool found = false;
   ir::walk(s, [&](const Stmt& x) {
     const auto* l = ir::as<ir::Loop>(x);
-    found = found || (l != nullptr && (ir::is_thread(l->kind) || l->kind == LoopKind::across));
+    found = found || (l != nullptr && (thread_axis(l->kind) || l->kind == LoopKind::across));
   }, [](const Expr&) {});
   return found;
 }
@@ -69,14 +69,13 @@ class BarrierPlanner {
       if (const auto ways = ir::as_int(l.extent); ways && needs_slots(*ways)) pending_.clear();
       return;
     }
-    if (ir::is_thread(l.kind)) {
+    if (const auto axis = thread_axis(l.kind)) {
       const auto extent = ir::as_int(l.extent);
-      const int axis = l.kind == LoopKind::thread_x ? 0 : 1;
       if (!thread_loops_inside(l.body)) return step(s);
-      // Inside, only the threads of a row wait for each other: what others did before is waited for in front.
+      // Inside, only the threads of a row or a block wait for each other: what others did before is waited for in front.
       step(s);
       const std::vector<Touch> all = std::exchange(pending_, {});
-      threads_[l.var] = ThreadLoop{axis, extent.value_or(1)};
+      threads_[l.var] = ThreadLoop{*axis, extent.value_or(1)};
       scoped([&] { facts_.bind_loop(l.var, l.extent); }, l.body);
       threads_.erase(l.var);
       pending_ = all;
@@ -122,7 +121,7 @@ class BarrierPlanner {
       std::int64_t owners = 1;
       if (place)
         for (const SpreadLevel& level : place->spread) owners *= level.threads;
-      if (place && owners == block_.threads()) t.owner = place->spread;
+      if (place && owners == block_.threads() * block_.cluster) t.owner = place->spread;
     }
     out.push_back(std::move(t));
   }
@@ -136,7 +135,7 @@ class BarrierPlanner {
   void collect(const Stmt& s, ir::Facts facts, std::map<ir::Var, ThreadLoop> threads, std::vector<Touch>& out) const {
     if (const auto* l = ir::as<ir::Loop>(s)) {
       facts.bind_loop(l->var, l->extent);
-      if (ir::is_thread(l->kind)) threads[l->var] = {l->kind == LoopKind::thread_x ? 0 : 1, ir::as_int(l->extent).value_or(1)};
+      if (const auto axis = thread_axis(l->kind)) threads[l->var] = {*axis, ir::as_int(l->extent).value_or(1)};
     }
     if (const auto* x = ir::as<ir::Store>(s)) add(x->buffer, x->index, true, facts, threads, out);
     if (const auto* u = ir::as<ir::Update>(s)) {
@@ -168,7 +167,7 @@ class BarrierPlanner {
 bool needs_slots(std::int64_t ways) { return ways > 32; }
 
 std::set<const ir::StmtNode*> plan_barriers(const Stmt& body, const ir::Facts& facts, const BlockShape& block) {
-  if (block.threads() == 1) return {};
+  if (block.threads() * block.cluster == 1) return {};
   BarrierPlanner planner(facts, block);
   planner.visit(body);
   return std::move(planner.found);

@@ -27,8 +27,10 @@ struct LaunchContext {
   std::set<ir::Buffer> written;       ///< global buffers that this launch writes
   std::set<ir::Buffer> exchanged;     ///< those that one block writes and another reads in this launch
   std::map<ir::Buffer, std::string> pointers;  ///< names of global buffers
+  std::map<ir::Buffer, std::string> words;     ///< of buffers of which each block stores one element, beside a flag (slots.h)
   std::int64_t shared_bytes = 0;      ///< used so far
   std::int64_t words_ahead = 0;       ///< most registers that a thread loads before it uses the first of them
+  bool meets_cluster = false;         ///< blocks of a cluster have waited for each other, for the first time at the entry
 };
 
 class BodyEmitter {
@@ -124,6 +126,9 @@ class BodyEmitter {
   void emit_store(const ir::Store& s);
   void emit_update(const ir::Update& u);
   void barrier();
+  /// Inside a loop of that axis of threads.
+  bool is_in_axis(int axis) const;
+  std::string thread_index(int axis) const;
   void line(const std::string& text) { out_ += std::string(static_cast<std::size_t>(depth_) * 2, ' ') + text + "\n"; }
   template <class Body>
   Status block(const std::string& head, const Body& body);
@@ -134,6 +139,11 @@ class BodyEmitter {
   // emit_across.cpp
   Status emit_across(const ir::Loop& l);
   void emit_exchanges(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t ways);
+  void emit_cluster_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values);
+  void cluster_barrier();
+  void enter_cluster();
+  void combine_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values,
+                     const std::vector<std::string>& slots, std::int64_t count);
   void emit_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t warps);
   void combine_values(ir::Monoid monoid, const std::vector<DType>& dtypes, std::vector<std::string>& into, const std::vector<std::string>& with);
 
@@ -173,6 +183,7 @@ class BodyEmitter {
   int depth_ = 1;
   int number_ = 0;
   int serial_loops_ = 0;  ///< around, outside the thread loops
+  int conditions_ = 0;    ///< around
 };
 
 template <class Body>

@@ -7,6 +7,7 @@
 #include "src/codegen/cuda/ops_text.h"
 #include "src/codegen/cuda/prelude.h"
 #include "src/codegen/cuda/regions.h"
+#include "src/codegen/cuda/slots.h"
 #include "src/ir/linear.h"
 #include "src/ir/rewrite.h"
 
@@ -19,6 +20,7 @@ using ir::Stmt;
 
 constexpr std::int64_t kStaticSharedBytes = 48 << 10;  ///< more must be asked for at the launch
 constexpr std::int64_t kMaxGridYz = 65535;
+constexpr std::int64_t kMostOfCluster = 8;  ///< blocks; larger ones do not fit every GPU of an architecture
 constexpr const char* kGridNames[] = {"blockIdx.x", "blockIdx.y", "blockIdx.z"};
 
 struct ExprLess {
@@ -37,8 +39,9 @@ BlockShape find_block(const Stmt& s) {
   BlockShape block;
   ir::walk(s, [&](const Stmt& x) {
     const auto* l = ir::as<ir::Loop>(x);
-    if (l == nullptr || !ir::is_thread(l->kind)) return;
-    auto& threads = l->kind == LoopKind::thread_x ? block.x : block.y;
+    const auto axis = l == nullptr ? std::nullopt : thread_axis(l->kind);
+    if (!axis) return;
+    auto& threads = *axis == 0 ? block.x : *axis == 1 ? block.y : block.cluster;
     threads = std::max(threads, ir::as_int(l->extent).value_or(1));
   }, [](const Expr&) {});
   return block;
@@ -53,10 +56,8 @@ class KernelEmitter {
     LW_TRY(const RegionPlan plan, plan_regions(kernel_));
     for (const ir::Param& p : kernel_.params) LW_CHECK(add_buffer(p.buffer, p.role));
     for (const ir::Buffer& w : plan.workspaces) LW_CHECK(add_buffer(w, ArgRole::workspace));
-    for (const Region& r : plan.regions)
-      if (r.last) LW_CHECK(add_counter(r));
-    std::size_t counter = 0;
-    for (const Region& r : plan.regions) LW_CHECK(emit_region(r, r.last ? counters_[counter++] : std::string()));
+    for (const Region& r : plan.regions) LW_CHECK(add_meeting(r));
+    for (std::size_t i = 0; i < plan.regions.size(); ++i) LW_CHECK(emit_region(plan.regions[i], meetings_[i]));
     return std::move(out_);
   }
 
@@ -74,23 +75,55 @@ class KernelEmitter {
     return Unit{};
   }
 
+  /// How the blocks of a region meet the one that goes on.
+  struct Meeting {
+    std::string counter;                     ///< how many have arrived; empty without one
+    std::map<ir::Buffer, std::string> words;  ///< else a word for each block
+  };
+
+  static BlockShape find_shape(const Region& r) {
+    BlockShape block = find_block(r.body);
+    if (!r.last) return block;
+    const BlockShape last = find_block(r.last->body);
+    return {std::max(block.x, last.x), std::max(block.y, last.y), std::max(block.cluster, last.cluster)};
+  }
+
+  Status add_meeting(const Region& r) {
+    Meeting meeting;
+    for (const ir::Buffer& b : find_slots(r, find_shape(r))) {
+      ArtifactArg arg{"words_" + b->name, DType::i64, ArgRole::workspace, {}, {1}, true};
+      LW_TRY(const SizeExpr count, to_size(b->shape[0], kernel_, "the blocks of a grid"));
+      arg.shape.push_back(count);
+      meeting.words[b] = arg.name;
+      parameters_.push_back("unsigned long long* __restrict__ " + arg.name);
+      out_.args.push_back(std::move(arg));
+    }
+    if (r.last && meeting.words.empty()) {
+      LW_TRY(meeting.counter, add_counter(r));
+    }
+    meetings_.push_back(std::move(meeting));
+    return Unit{};
+  }
+
   /// How many blocks have arrived: one count, or one for each block of grid x.
-  Status add_counter(const Region& r) {
-    ArtifactArg arg{"arrivals" + std::to_string(counters_.size()), DType::i32, ArgRole::workspace, {1}, {1}, true};
+  Result<std::string> add_counter(const Region& r) {
+    ArtifactArg arg{"arrivals" + std::to_string(meetings_.size()), DType::i32, ArgRole::workspace, {1}, {1}, true};
     if (r.last->per_column) {
       LW_TRY(arg.shape[0], to_size(r.last->extent, kernel_, "the extent of a grid"));
     }
-    counters_.push_back(arg.name);
-    out_.args.push_back(std::move(arg));
-    return Unit{};
+    parameters_.push_back("unsigned* __restrict__ " + arg.name);
+    out_.args.push_back(arg);
+    return arg.name;
   }
 
   /// The blocks that an SM should hold. Without this ptxas puts loads behind the uses of earlier ones, to save registers;
   /// with it, it uses the registers that this number leaves.
   static std::string fewest_blocks(const LaunchContext& launch) {
-    constexpr std::int64_t kRegistersOfSm = 65536, kOtherRegisters = 48, kFewWords = 16, kMostBlocks = 16;
+    constexpr std::int64_t kRegistersOfSm = 65536, kFewWords = 16, kMostBlocks = 16;
     if (launch.words_ahead < kFewWords) return {};
-    return ", " + std::to_string(std::clamp<std::int64_t>(kRegistersOfSm / (launch.block.threads() * (launch.words_ahead + kOtherRegisters)), 1, kMostBlocks));
+    // Rows of a cluster are few and long: registers are worth more than blocks.
+    const std::int64_t other_registers = launch.block.cluster > 1 ? 96 : 48;
+    return ", " + std::to_string(std::clamp<std::int64_t>(kRegistersOfSm / (launch.block.threads() * (launch.words_ahead + other_registers)), 1, kMostBlocks));
   }
 
   std::string signature(const std::string& name, const LaunchContext& launch) const {
@@ -101,7 +134,7 @@ class KernelEmitter {
       const std::string type = b->dtype == DType::boolean ? "unsigned char" : std::string(c_type(b->dtype));
       out += (written.contains(b) ? "" : "const ") + type + "* __restrict__ " + pointers_.at(b) + ", ";
     }
-    for (const std::string& c : counters_) out += "unsigned* __restrict__ " + c + ", ";
+    for (const std::string& p : parameters_) out += p + ", ";
     for (const ir::SymbolParam& s : kernel_.symbols) out += "const long long s_" + s.symbol.name + ", ";
     if (out.ends_with(", ")) out.resize(out.size() - 2);
     return out + ") {\n";
@@ -115,32 +148,39 @@ class KernelEmitter {
     }
   }
 
-  Status emit_region(const Region& r, const std::string& counter) {
+  Status emit_region(const Region& r, const Meeting& meeting) {
     const std::string name = entry_ + (out_.launches.empty() ? "" : "_" + std::to_string(out_.launches.size()));
-    BlockShape block = find_block(r.body);
-    if (r.last) {
-      const BlockShape last = find_block(r.last->body);
-      block = {std::max(block.x, last.x), std::max(block.y, last.y)};
-    }
+    const BlockShape block = find_shape(r);
+    if (r.last && block.cluster > 1)
+      return Error{ErrorCode::compile_failed, "compiling kernel `" + kernel_.name + "` for " + target_.text(), "a loop over a cluster beside a last block", "",
+                   "one of them"};
+    const std::int64_t most_of_cluster = target_.capability >= 90 ? kMostOfCluster : 1;
+    if (block.cluster > most_of_cluster) return exceed("blocks of a cluster", block.cluster, most_of_cluster);
     if (block.threads() > target_.max_threads_per_block) return exceed("threads of a block", block.threads(), target_.max_threads_per_block);
     if (block.y > 15 && block.x > 32) return exceed("rows of threads that wait on their own", block.y, 15);
-    LaunchContext launch{kernel_, block, {}, {}, pointers_, 0};
+    LaunchContext launch{kernel_, block, {}, {}, pointers_, meeting.words};
     find_written(r, launch);
     BodyEmitter body(launch);
     CudaLaunch out;
     bind_symbols(body);
     for (std::size_t axis = 0; axis < 3; ++axis) {
       if (!r.grid[axis]) continue;
-      body.bind(r.grid[axis]->var, std::string("(int)") + kGridNames[axis], r.grid[axis]->extent);
-      LW_TRY(out.grid[axis], to_size(r.grid[axis]->extent, kernel_, "the extent of a grid"));
-      const std::int64_t largest = ir::Facts(kernel_).bounds(r.grid[axis]->extent).hi;
+      const bool shares = axis == 0 && block.cluster > 1;
+      const std::string name = std::string("(int)") + (shares ? "(blockIdx.x / " + std::to_string(block.cluster) + ")" : kGridNames[axis]);
+      body.bind(r.grid[axis]->var, name, r.grid[axis]->extent);
+      const Expr blocks = shares ? r.grid[axis]->extent * ir::int_imm(block.cluster) : r.grid[axis]->extent;
+      LW_TRY(out.grid[axis], to_size(blocks, kernel_, "the extent of a grid"));
+      const std::int64_t largest = ir::Facts(kernel_).bounds(blocks).hi;
       const std::int64_t limit = axis == 0 ? INT32_MAX : kMaxGridYz;
       if (largest > limit) return exceed("blocks of grid " + std::string(1, "xyz"[axis]), largest, limit);
+    }
+    if (!r.grid[0] && block.cluster > 1) {
+      LW_TRY(out.grid[0], to_size(ir::int_imm(block.cluster), kernel_, "the extent of a grid"));
     }
     LW_CHECK(body.emit(r.body));
     std::string text = body.take();
     if (r.last) {
-      LW_TRY(const std::string last, emit_last(r, counter, launch));
+      LW_TRY(const std::string last, emit_last(r, meeting, launch));
       text += last;
     }
     if (launch.shared_bytes > target_.l1_bytes) return exceed("bytes of shared memory", launch.shared_bytes, target_.l1_bytes);
@@ -149,9 +189,11 @@ class KernelEmitter {
     if (launch.shared_bytes > 0)
       head += std::string("  ") + (is_static ? "" : "extern ") + "__shared__ __align__(16) unsigned char lw_shared[" +
               (is_static ? std::to_string(launch.shared_bytes) : "") + "];\n";
+    if (launch.meets_cluster) head += "  lw_cluster_begin();\n";
     out_.functions += head + text + "}\n";
     out.entry = name;
     out.block = {static_cast<std::int32_t>(block.x), static_cast<std::int32_t>(block.y), 1};
+    out.cluster[0] = static_cast<std::int32_t>(block.cluster);
     out.shared_bytes = is_static ? 0 : launch.shared_bytes;
     out_.launches.push_back(std::move(out));
     return Unit{};
@@ -171,16 +213,37 @@ class KernelEmitter {
   }
 
   /// The block that arrives last goes on; all others are done.
-  Result<std::string> emit_last(const Region& r, const std::string& counter, LaunchContext& launch) const {
-    const LastBlock& last = *r.last;
+  static std::string wait_by_counter(const LastBlock& last, const std::string& counter, LaunchContext& launch) {
     const std::int64_t flag = launch.shared_bytes;
     launch.shared_bytes += 16;
+    const std::string place = last.per_column ? "&" + counter + "[blockIdx.x]" : counter;
+    const std::string all = last.per_column ? "gridDim.y * gridDim.z" : "gridDim.x * gridDim.y * gridDim.z";
+    return "  unsigned* const is_last = (unsigned*)(lw_shared + " + std::to_string(flag) + ");\n  __syncthreads();\n" +
+           "  if (threadIdx.x + threadIdx.y == 0) {\n    *is_last = lw_arrive(" + place + ") == " + all +
+           " - 1;\n    if (*is_last) *(" + place + ") = 0;\n  }\n  __syncthreads();\n  if (!*is_last) return;\n  __threadfence();\n";
+  }
+
+  /// The last block of the grid takes what all have left into its shared memory, and goes on.
+  std::string wait_by_words(LaunchContext& launch) const {
+    std::string out = "  if (blockIdx.x != gridDim.x - 1) return;\n";
+    for (const ir::Buffer& buffer : buffers_) {  // in the order of the arguments: equal kernels, equal text
+      if (!launch.words.contains(buffer)) continue;
+      const std::int64_t count = *ir::as_int(buffer->shape[0]);
+      const std::string type(c_type(buffer->dtype)), name = "taken_" + buffer->name;
+      out += "  " + type + "* const " + name + " = (" + type + "*)(lw_shared + " + std::to_string(launch.shared_bytes) + ");\n" +
+             take_words(launch.words.at(buffer), name, buffer->dtype, count, launch.block);
+      launch.shared_bytes += (count * size_bytes(buffer->dtype) + 15) / 16 * 16;
+      launch.pointers[buffer] = name;
+      launch.exchanged.erase(buffer);
+    }
+    launch.words.clear();
+    return out + "  __syncthreads();\n";
+  }
+
+  Result<std::string> emit_last(const Region& r, const Meeting& meeting, LaunchContext& launch) const {
+    const LastBlock& last = *r.last;
     const bool column = last.per_column;
-    const std::string place = column ? "&" + counter + "[blockIdx.x]" : counter;
-    const std::string all = column ? "gridDim.y * gridDim.z" : "gridDim.x * gridDim.y * gridDim.z";
-    std::string out = "  unsigned* const is_last = (unsigned*)(lw_shared + " + std::to_string(flag) + ");\n  __syncthreads();\n" +
-                      "  if (threadIdx.x + threadIdx.y == 0) {\n    *is_last = lw_arrive(" + place + ") == " + all +
-                      " - 1;\n    if (*is_last) *(" + place + ") = 0;\n  }\n  __syncthreads();\n  if (!*is_last) return;\n  __threadfence();\n";
+    const std::string out = meeting.words.empty() ? wait_by_counter(last, meeting.counter, launch) : wait_by_words(launch);
     BodyEmitter body(launch);
     bind_symbols(body);
     if (column || ir::as_int(last.extent) == 1) {
@@ -198,7 +261,8 @@ class KernelEmitter {
   CudaText out_;
   std::vector<ir::Buffer> buffers_;  ///< in the order of CudaText::args
   std::map<ir::Buffer, std::string> pointers_;
-  std::vector<std::string> counters_;
+  std::vector<Meeting> meetings_;         ///< of each region
+  std::vector<std::string> parameters_;   ///< of the meetings, as text
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Combining one value of each thread: exchanges between the lanes of a warp, then a slot for each warp in shared memory
-// that every thread reads.
+// that every thread reads. One value of each block of a cluster: a slot in the shared memory of every block.
 #include <algorithm>
 
 #include "src/codegen/cuda/body_emitter.h"
@@ -79,18 +79,21 @@ Status BodyEmitter::emit_across(const ir::Loop& l) {
   if (first == nullptr || first->buffer->memory != ir::Memory::registers || !arrays_.contains(first->buffer))
     return refuse("loop `" + l.var.hint + "` combines what is not in registers", "partial results in registers");
   const Spread& spread = arrays_.at(first->buffer).spread;
-  const auto level = std::find_if(spread.begin(), spread.end(), [&](const SpreadLevel& x) { return x.threads == ways; });
+  const auto level = std::find_if(spread.begin(), spread.end(), [&](const SpreadLevel& x) { return x.threads == ways && !is_in_axis(x.axis); });
   if (level == spread.end())
     return refuse("the values that loop `" + l.var.hint + "` combines are not one a thread", "a loop over the threads that hold them");
   const int axis = level->axis;
   const bool fits_warp = ways <= kWarp && (ways & (ways - 1)) == 0 && (ways == launch_.block.x || launch_.block.x % ways == 0);
+  if (axis == 2 && ways != launch_.block.cluster)
+    return refuse("loop `" + l.var.hint + "` combines " + std::to_string(ways) + " blocks of a cluster of " + std::to_string(launch_.block.cluster),
+                  "all blocks of the cluster");
   const bool in_warps = axis == 0 && (fits_warp || (ways % kWarp == 0 && ways == launch_.block.x));
-  if (!in_warps)
+  if (!in_warps && axis != 2)
     return refuse("loop `" + l.var.hint + "` combines " + std::to_string(ways) + " threads of axis " + (axis == 0 ? "x" : "y"),
                   "all threads of x: a power of two up to 32, or a multiple of 32");
   return block("", [&]() -> Status {
     threads_[l.var] = {axis, ways};
-    names_[l.var] = "(int)threadIdx.x";
+    names_[l.var] = "(int)(" + thread_index(axis) + ")";
     narrow_[l.var] = true;
     facts_.bind_loop(l.var, l.extent);
     begin(u->values);
@@ -102,8 +105,12 @@ Status BodyEmitter::emit_across(const ir::Loop& l) {
       line(std::string(c_type(e->dtype)) + " " + values.back() + " = " + text(e) + ";");
     }
     threads_.erase(l.var);
-    emit_exchanges(u->monoid, dtypes, values, std::min(ways, kWarp));
-    if (needs_slots(ways)) emit_slots(u->monoid, dtypes, values, ways / kWarp);
+    if (axis == 2) {
+      emit_cluster_slots(u->monoid, dtypes, values);
+    } else {
+      emit_exchanges(u->monoid, dtypes, values, std::min(ways, kWarp));
+      if (needs_slots(ways)) emit_slots(u->monoid, dtypes, values, ways / kWarp);
+    }
     Expr linear = linear_index(*u->buffers[0], u->index);
     std::vector<std::string> state;
     for (const ir::Buffer& b : u->buffers) state.push_back(load_element(b, linear));
@@ -139,10 +146,44 @@ void BodyEmitter::emit_exchanges(ir::Monoid monoid, const std::vector<DType>& dt
   }
 }
 
+/// All blocks of the cluster have begun: only then is their shared memory there. The arrival is the kernel's first
+/// statement, so that what comes before this waits for nobody.
+void BodyEmitter::enter_cluster() {
+  if (serial_loops_ + conditions_ > 0 && !failure_)
+    failure_ = refuse("blocks of a cluster wait for each other inside a loop or a condition", "combinations over a cluster at the top of the kernel");
+  if (!launch_.meets_cluster) line("lw_cluster_wait();");
+  launch_.meets_cluster = true;
+}
+
+void BodyEmitter::cluster_barrier() {
+  enter_cluster();
+  line("lw_cluster_arrive();");
+  line("lw_cluster_wait();");
+}
+
+/// One slot for each block of the cluster in the shared memory of each: all blocks combine in the same order.
+void BodyEmitter::emit_cluster_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values) {
+  enter_cluster();
+  const std::int64_t blocks = launch_.block.cluster;
+  if (launch_.block.x < blocks && !failure_)
+    failure_ = refuse("blocks of " + std::to_string(launch_.block.x) + " threads in a cluster of " + std::to_string(blocks), "at least as many threads");
+  std::vector<std::string> slots;
+  std::string writes;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string type(c_type(dtypes[i]));
+    slots.push_back(fresh("slots"));
+    line(type + "* const " + slots.back() + " = (" + type + "*)(lw_shared + " + std::to_string(launch_.shared_bytes) + ");");
+    launch_.shared_bytes += (blocks * size_bytes(dtypes[i]) + 15) / 16 * 16;
+    writes += "*(" + type + "*)lw_peer(" + slots.back() + " + " + thread_index(2) + ", threadIdx.x) = " + values[i] + "; ";
+  }
+  line("if (threadIdx.x < " + std::to_string(blocks) + (launch_.block.y > 1 ? " && threadIdx.y == 0" : "") + ") { " + writes + "}");
+  cluster_barrier();
+  combine_slots(monoid, dtypes, values, slots, blocks);
+}
+
 /// Lane 0 of each warp leaves its values, and every thread combines those of all warps in the same order.
 void BodyEmitter::emit_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t warps) {
-  const bool in_row = std::any_of(threads_.begin(), threads_.end(), [](const auto& t) { return t.second.axis == 1; });
-  const std::int64_t rows = in_row ? launch_.block.y : 1;
+  const std::int64_t rows = is_in_axis(1) ? launch_.block.y : 1;
   std::vector<std::string> slots;
   for (const DType t : dtypes) {
     const std::int64_t stride = (warps * size_bytes(t) + 15) / 16 * 16;
@@ -157,8 +198,14 @@ void BodyEmitter::emit_slots(ir::Monoid monoid, const std::vector<DType>& dtypes
   for (std::size_t i = 0; i < values.size(); ++i) writes += slots[i] + "[threadIdx.x / 32] = " + values[i] + "; ";
   line("if (threadIdx.x % 32 == 0) { " + writes + "}");
   barrier();
+  combine_slots(monoid, dtypes, values, slots, warps);
+}
+
+/// values = the first slots combined with all others.
+void BodyEmitter::combine_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values,
+                                const std::vector<std::string>& slots, std::int64_t count) {
   for (std::size_t i = 0; i < values.size(); ++i) line(values[i] + " = " + slots[i] + "[0];");
-  for (std::int64_t w = 1; w < warps; ++w) {
+  for (std::int64_t w = 1; w < count; ++w) {
     std::vector<std::string> mine = values, others;
     for (const std::string& s : slots) others.push_back(s + "[" + std::to_string(w) + "]");
     combine_values(monoid, dtypes, mine, others);

@@ -2,6 +2,7 @@
 
 #include "src/codegen/cuda/body_emitter.h"
 #include "src/codegen/cuda/ops_text.h"
+#include "src/codegen/cuda/slots.h"
 #include "src/ir/rewrite.h"
 
 namespace loopwright::codegen {
@@ -159,6 +160,7 @@ std::string BodyEmitter::load_element(const ir::Buffer& buffer, const Expr& line
 }
 
 void BodyEmitter::store_element(const ir::Buffer& buffer, const Expr& linear, const std::string& value) {
+  const DType t = buffer->dtype;
   if (buffer->memory == Memory::registers && arrays_.at(buffer).per_word > 1) {
     const Array& array = arrays_.at(buffer);
     Expr local;
@@ -168,6 +170,8 @@ void BodyEmitter::store_element(const ir::Buffer& buffer, const Expr& linear, co
     line(word + " = " + (array.per_word == 2 ? "lw_place16(" : "lw_place8(") + word + ", (" + at + ") % " + n + ", " + value + ");");
     return;
   }
+  if (const auto it = launch_.words.find(buffer); it != launch_.words.end())
+    return line("lw_publish(&" + it->second + "[" + index(linear) + "], " + to_bits(value, t) + ");");
   line(place_of(buffer, linear) + " = " + value + ";");
 }
 
@@ -354,8 +358,9 @@ Status BodyEmitter::allocate(const ir::Alloc& a) {
   }
   if (b->memory == Memory::shared) {
     const std::int64_t bytes = count * size_bytes(b->dtype);
-    const bool in_row = std::any_of(threads_.begin(), threads_.end(), [](const auto& t) { return t.second.axis == 1; });
-    const std::int64_t rows = in_row ? launch_.block.y : 1;
+    if (launch_.block.cluster > 1 && !is_in_axis(2))
+      return refuse("`" + b->name + "` would be shared by the blocks of a cluster", "registers, or shared inside the loop over the cluster");
+    const std::int64_t rows = is_in_axis(1) ? launch_.block.y : 1;
     const std::string name = fresh(b->name);
     const std::string type = b->dtype == DType::boolean ? "bool" : std::string(c_type(b->dtype));
     const std::int64_t stride = (bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;

@@ -12,6 +12,14 @@ using ir::Stmt;
 
 namespace {
 
+/// What a statement evaluates first; empty where that is no value.
+std::vector<Expr> first_values(const Stmt& s) {
+  if (const auto* x = ir::as<ir::Store>(s)) return {x->value};
+  if (const auto* u = ir::as<ir::Update>(s)) return u->values;
+  if (const auto* l = ir::as<ir::Let>(s)) return {l->value};
+  return {};
+}
+
 /// A vector loop around one statement, perhaps under conditions.
 bool is_copy(Stmt s) {
   while (const auto* i = ir::as<ir::If>(s)) {
@@ -21,7 +29,7 @@ bool is_copy(Stmt s) {
   const auto* l = ir::as<ir::Loop>(s);
   const auto extent = l != nullptr ? ir::as_int(l->extent) : std::nullopt;
   return extent && l->kind == LoopKind::vectorize && *extent > 1 && *extent <= 64 &&
-         (ir::as<ir::Store>(l->body) != nullptr || ir::as<ir::Update>(l->body) != nullptr);
+         !first_values(l->body).empty();
 }
 
 }  // namespace
@@ -51,10 +59,19 @@ Status BodyEmitter::emit(const Stmt& body) {
   return Unit{};
 }
 
+bool BodyEmitter::is_in_axis(int axis) const {
+  return std::any_of(threads_.begin(), threads_.end(), [&](const auto& t) { return t.second.axis == axis; });
+}
+
+std::string BodyEmitter::thread_index(int axis) const {
+  if (axis == 2) return "blockIdx.x % " + std::to_string(launch_.block.cluster);
+  return axis == 0 ? "threadIdx.x" : "threadIdx.y";
+}
+
 void BodyEmitter::barrier() {
+  if (launch_.block.cluster > 1 && !is_in_axis(2)) return cluster_barrier();
   if (launch_.block.threads() == 1) return;
-  const bool in_row = std::any_of(threads_.begin(), threads_.end(), [](const auto& t) { return t.second.axis == 1; });
-  if (!in_row || launch_.block.y == 1) return line("__syncthreads();");
+  if (!is_in_axis(1) || launch_.block.y == 1) return line("__syncthreads();");
   const std::int64_t x = launch_.block.x;
   if (x == 1) return;
   if (x % 32 == 0) {
@@ -96,9 +113,8 @@ Status BodyEmitter::emit_loop(const ir::Loop& l) {
   const auto extent = ir::as_int(l.extent);
   if (extent && *extent <= 0) return Unit{};
   if (l.kind == LoopKind::across && extent && *extent > 1) return emit_across(l);
-  if (ir::is_thread(l.kind) && extent) {
-    const int axis = l.kind == LoopKind::thread_x ? 0 : 1;
-    const bool taken = std::any_of(threads_.begin(), threads_.end(), [&](const auto& t) { return t.second.axis == axis; });
+  if (const auto axis = thread_axis(l.kind); axis && extent) {
+    const bool taken = std::any_of(threads_.begin(), threads_.end(), [&](const auto& t) { return t.second.axis == *axis; });
     if (!taken) return emit_thread_loop(l);
   }
   if (l.kind == LoopKind::vectorize && extent && *extent > 1 && *extent <= 64) return emit_lanes(l);
@@ -118,13 +134,13 @@ Status BodyEmitter::emit_loop(const ir::Loop& l) {
 }
 
 Status BodyEmitter::emit_thread_loop(const ir::Loop& l) {
-  const int axis = l.kind == LoopKind::thread_x ? 0 : 1;
+  const int axis = *thread_axis(l.kind);
   const std::int64_t extent = *ir::as_int(l.extent);
-  const std::int64_t all = axis == 0 ? launch_.block.x : launch_.block.y;
-  const std::string index = axis == 0 ? "threadIdx.x" : "threadIdx.y";
+  const std::int64_t all = axis == 0 ? launch_.block.x : axis == 1 ? launch_.block.y : launch_.block.cluster;
+  const std::string index = thread_index(axis);
   threads_[l.var] = {axis, extent};
   const Status status = block(extent < all ? "if (" + index + " < " + std::to_string(extent) + ") " : "", [&] {
-    bind(l.var, "(int)" + index, l.extent);
+    bind(l.var, axis == 2 ? "(int)(" + index + ")" : "(int)" + index, l.extent);
     return emit_one(l.body);
   });
   threads_.erase(l.var);
@@ -168,9 +184,7 @@ void BodyEmitter::load_ahead(const std::vector<Stmt>& items, std::size_t first) 
     facts_.bind_loop(l.var, l.extent);
     narrow_[l.var] = true;
     lanes_ = Lanes{l.var, *ir::as_int(l.extent), 0, {}, {}};
-    const auto* store = ir::as<ir::Store>(l.body);
-    const auto* update = ir::as<ir::Update>(l.body);
-    const std::vector<Expr> parts = store != nullptr ? std::vector<Expr>{store->value} : update->values;
+    const std::vector<Expr> parts = first_values(l.body);
     begin(parts);
     load_wide(parts, guard, true);
     for (auto& [e, load] : lanes_->loads) {
@@ -277,10 +291,13 @@ Status BodyEmitter::emit_lane_by_lane(const Stmt& s) {
 Status BodyEmitter::emit_if(const ir::If& i) {
   begin({i.condition});
   const std::string condition = text(i.condition);
-  return block("if (" + condition + ") ", [&] {
+  ++conditions_;
+  const Status status = block("if (" + condition + ") ", [&] {
     facts_.assume(i.condition);
     return emit_one(i.then);
   });
+  --conditions_;
+  return status;
 }
 
 Status BodyEmitter::emit_let(const ir::Let& l) {
@@ -298,10 +315,11 @@ Status BodyEmitter::emit_let(const ir::Let& l) {
 
 std::string BodyEmitter::only_thread(const ir::Buffer& buffer) const {
   if (buffer->memory == ir::Memory::registers) return {};
-  bool x = launch_.block.x > 1, y = launch_.block.y > 1;
-  for (const auto& [v, loop] : threads_) (loop.axis == 0 ? x : y) = false;
-  if (x && y) return "threadIdx.x + threadIdx.y == 0";
-  return x ? "threadIdx.x == 0" : y ? "threadIdx.y == 0" : "";
+  const std::int64_t extents[] = {launch_.block.x, launch_.block.y, launch_.block.cluster};
+  std::string indices;
+  for (int axis = 0; axis < 3; ++axis)
+    if (extents[axis] > 1 && !is_in_axis(axis)) indices += (indices.empty() ? "" : " + ") + thread_index(axis);
+  return indices.empty() ? indices : indices + " == 0";
 }
 
 /// A store by the one thread that does what all of them would do alike.
@@ -357,7 +375,7 @@ class SpreadFinder {
     if (const auto* l = ir::as<ir::Loop>(s)) {
       facts.bind_loop(l->var, l->extent);
       const auto extent = ir::as_int(l->extent);
-      if (ir::is_thread(l->kind) && extent) threads[l->var] = {l->kind == LoopKind::thread_x ? 0 : 1, *extent};
+      if (const auto axis = thread_axis(l->kind); axis && extent) threads[l->var] = {*axis, *extent};
     }
     if (const auto* i = ir::as<ir::If>(s)) facts.assume(i->condition);
     if (const auto* l = ir::as<ir::Let>(s); l != nullptr && l->value->dtype == DType::i64) {

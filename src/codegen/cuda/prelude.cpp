@@ -84,6 +84,21 @@ constexpr Definition kDefinitions[] = {
     // ---- threads
     {"lw_row_barrier",
      "void lw_row_barrier(int row, int threads) { asm volatile(\"bar.sync %0, %1;\" : : \"r\"(row + 1), \"r\"(threads) : \"memory\"); }"},
+    // Blocks of a cluster: who waits sees what was written before the others arrived.
+    {"lw_cluster_begin", "void lw_cluster_begin() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" : : : \"memory\"); }"},
+    {"lw_cluster_arrive", "void lw_cluster_arrive() { asm volatile(\"barrier.cluster.arrive.release.aligned;\" : : : \"memory\"); }"},
+    {"lw_cluster_wait", "void lw_cluster_wait() { asm volatile(\"barrier.cluster.wait.acquire.aligned;\" : : : \"memory\"); }"},
+    {"lw_peer",
+     "void* lw_peer(void* mine, unsigned block) { void* r; asm(\"mapa.u64 %0, %1, %2;\" : \"=l\"(r) : \"l\"(mine), \"r\"(block)); return r; }"},
+    // A word is a value of four bytes below a flag. Who takes it leaves zero for the next launch.
+    {"lw_publish",
+     "void lw_publish(unsigned long long* word, unsigned value) {\n"
+     "  asm volatile(\"st.relaxed.gpu.global.u64 [%0], %1;\" : : \"l\"(word), \"l\"(1ull << 32 | value) : \"memory\"); }"},
+    {"lw_peek",
+     "unsigned long long lw_peek(const unsigned long long* word) { unsigned long long r;\n"
+     "  asm volatile(\"ld.relaxed.gpu.global.u64 %0, [%1];\" : \"=l\"(r) : \"l\"(word) : \"memory\"); return r; }"},
+    {"lw_take",
+     "unsigned lw_take(unsigned long long* word, unsigned long long seen) { while (seen >> 32 == 0) seen = lw_peek(word); *word = 0; return (unsigned)seen; }"},
     {"lw_arrive",
      "unsigned lw_arrive(unsigned* count) { unsigned r; __threadfence();\n"
      "  asm volatile(\"atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;\" : \"=r\"(r) : \"l\"(count) : \"memory\"); return r; }"},

@@ -50,6 +50,15 @@ bool remove_level(Sum& sum, const Var& v, std::int64_t stride, std::int64_t thre
 
 }  // namespace
 
+std::optional<int> thread_axis(ir::LoopKind kind) {
+  switch (kind) {
+    case ir::LoopKind::thread_x: return 0;
+    case ir::LoopKind::thread_y: return 1;
+    case ir::LoopKind::cluster_x: return 2;
+    default: return std::nullopt;
+  }
+}
+
 std::optional<SpreadIndex> spread_index(const Expr& index, const std::map<Var, ThreadLoop>& threads,
                                         const ir::Facts& facts) {
   const std::set<Var> used = ir::free_vars(index);

@@ -1,4 +1,4 @@
-// How a register buffer that is allocated outside the thread loops is spread over the threads of a block.
+// How a register buffer that is allocated outside the thread loops is spread over the threads of a block or a cluster.
 //
 // Every access indexes it as outer * (stride * threads) + thread * stride + inner, with 0 <= inner < stride. Then the
 // element belongs to one thread, whichever access names it, and lies at outer * stride + inner of what that thread holds.
@@ -12,7 +12,10 @@
 
 namespace loopwright::codegen {
 
-/// A loop whose iterations are threads: axis 0 is x, 1 is y.
+/// The axis of threads that carries out such a loop: 0 is x, 1 is y, 2 the blocks of a cluster.
+std::optional<int> thread_axis(ir::LoopKind kind);
+
+/// A loop whose iterations are threads.
 struct ThreadLoop {
   int axis = 0;
   std::int64_t threads = 1;

@@ -10,6 +10,7 @@
 #include "src/schedule/steps/fuse_epilogue.h"
 #include "src/schedule/steps/hold.h"
 #include "src/schedule/steps/inline_buffer.h"
+#include "src/schedule/steps/merge.h"
 #include "src/schedule/steps/reduce_across.h"
 #include "src/schedule/steps/reorder.h"
 #include "src/schedule/steps/split.h"
@@ -20,7 +21,7 @@
 
 namespace loopwright::schedule {
 
-using Step = std::variant<Split, Fuse, Reorder, Parallel, Bind, Unroll, Vectorize, InlineBuffer, ComputeAt,
+using Step = std::variant<Split, Fuse, Merge, Reorder, Parallel, Bind, Unroll, Vectorize, InlineBuffer, ComputeAt,
                           FuseEpilogue, Hold, Stage, ReduceAcross, Stream, AssumeMultiple, AssumeAlignment>;
 
 }  // namespace loopwright::schedule

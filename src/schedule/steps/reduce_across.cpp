@@ -16,7 +16,7 @@ using ir::Var;
 namespace {
 
 constexpr ErrorCode kReduceAcrossCode = ErrorCode::illegal_reduce_across;
-constexpr std::int64_t kMaxWays = 16384;
+constexpr std::int64_t kMaxWays = 131072;
 constexpr std::int64_t kMaxGlobalWays = std::int64_t{1} << 24;
 
 /// The loop's body taken apart.

@@ -9,7 +9,7 @@
 // `blocked` gives way w the w-th block of ceil_div(n, ways) iterations, with the loop over the ways outside: for workers.
 // It is the one step that regroups a floating-point reduction. Legality: the loop holds one update, through loops,
 // conditions and Lets, at an index without the loop; loops inside it that do index the result hit each element once.
-// Rejections: illegal_reduce_across (says which), bad_argument (ways outside 2..16384), unknown_loop; too_large or
+// Rejections: illegal_reduce_across (says which), bad_argument (ways outside 2..131072), unknown_loop; too_large or
 // illegal_reduce_across where the partial results do not fit `registers`.
 #pragma once
 

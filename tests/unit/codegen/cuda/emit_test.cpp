@@ -61,16 +61,54 @@ TEST(Emit, shared_memory_of_the_same_thread_is_not_waited_for) {
   EXPECT_EQ(count(found->functions, "__syncthreads"), 0);
 }
 
-TEST(Emit, what_follows_a_grid_is_done_by_its_last_block) {
+TEST(Emit, blocks_that_leave_one_value_each_need_no_counter) {
   const auto found = emit(
       "kernel sum(x: f32[1024] in, y: f32[] out)\n  level emittable\n  alloc part: f32[8] global\n"
       "  for b in 0..8 grid_x\n    part[b] = x[b*128]\n  y[] = part[0] + part[7]\n");
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  EXPECT_EQ(found->launches.size(), 1u);
+  EXPECT_EQ(count(found->functions, "lw_publish("), 1);
+  EXPECT_GE(count(found->functions, "lw_take("), 1);
+  EXPECT_EQ(count(found->functions, "lw_arrive("), 0);
+  ASSERT_EQ(found->args.size(), 4u);
+  EXPECT_TRUE(found->args[3].zeroed);
+  EXPECT_FALSE(found->args[2].zeroed);
+}
+
+TEST(Emit, what_follows_a_grid_is_done_by_its_last_block) {
+  const auto found = emit(
+      "kernel sum(x: f32[1024] in, y: f32[] out)\n  level emittable\n  alloc part: f64[8] global\n"
+      "  for b in 0..8 grid_x\n    part[b] = f64(x[b*128])\n  y[] = f32(part[0] + part[7])\n");
   ASSERT_TRUE(found.ok()) << found.error().message();
   EXPECT_EQ(found->launches.size(), 1u);
   EXPECT_EQ(count(found->functions, "lw_arrive("), 1);
   ASSERT_EQ(found->args.size(), 4u);
   EXPECT_TRUE(found->args[3].zeroed);
   EXPECT_FALSE(found->args[2].zeroed);
+}
+
+const std::string kClusterSum =
+    "kernel sum(x: f32[3, 512] in, y: f32[3] out)\n  level emittable\n  for b in 0..3 grid_x\n    alloc part: f32[512] registers\n"
+    "    alloc half: f32[4] registers\n"
+    "    for c in 0..4 cluster_x\n      for t in 0..128 thread_x\n        part[c*128 + t] = x[b, c*128 + t]\n"
+    "    for d in 0..4 cluster_x\n      half[d] = 0.0f32\n      for u in 0..128 across\n        update sum half[d] by part[d*128 + u]\n"
+    "    y[b] = 0.0f32\n    for e in 0..4 across\n      update sum y[b] by half[e]\n";
+
+TEST(Emit, blocks_of_a_cluster_share_one_iteration_of_the_grid) {
+  const auto found = emit(kClusterSum);
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  ASSERT_EQ(found->launches.size(), 1u);
+  EXPECT_EQ(found->launches[0].cluster, (std::array<std::int32_t, 3>{4, 1, 1}));
+  EXPECT_EQ(found->launches[0].grid[0].evaluate(nullptr), 12);
+  EXPECT_EQ(count(found->functions, "lw_peer("), 1);
+  // One thread of one block writes the result, and nobody writes to a block that has not begun.
+  EXPECT_GT(count(found->functions, "if (threadIdx.x + blockIdx.x % 4 == 0)"), 0);
+  EXPECT_LT(found->functions.find("lw_cluster_begin();"), found->functions.find("lw_cluster_wait();"));
+  EXPECT_LT(found->functions.find("lw_cluster_wait();"), found->functions.find("lw_peer("));
+}
+
+TEST(Emit, clusters_are_refused_where_the_gpu_has_none) {
+  EXPECT_EQ(emit(kClusterSum, "cuda:sm_86").error().code, ErrorCode::resource_exceeded);
 }
 
 TEST(Emit, more_shared_memory_than_a_block_has_is_refused) {
