@@ -72,6 +72,8 @@ enum class ErrorCode : std::int32_t {
   illegal_reduce_across = 213,
   illegal_epilogue = 214,
   illegal_hold = 215,
+  illegal_ring = 216,
+  illegal_tensorize = 217,
   requirement_failed = 216,
   too_large = 217,
   bad_trace = 218,

@@ -35,7 +35,7 @@ class StmtSimplifier {
   Stmt node(const Loop& x, const Stmt& s, const Facts& facts) {
     const Expr extent = simplify(x.extent, facts);
     if (facts.bounds(extent).hi <= 0) return seq({});
-    if (as_int(extent) == 1 && x.kind != LoopKind::last_block) return run(substitute(x.body, {{x.var, int_imm(0)}}), facts);
+    if (as_int(extent) == 1 && x.kind != LoopKind::last_block && !is_engine(x.kind)) return run(substitute(x.body, {{x.var, int_imm(0)}}), facts);
     Facts inner = facts;
     inner.bind_loop(x.var, extent);
     const Stmt body = run(x.body, inner);

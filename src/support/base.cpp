@@ -59,6 +59,8 @@ constexpr CodeRow kCodes[] = {
     LW_ROW(illegal_reduce_across),
     LW_ROW(illegal_epilogue),
     LW_ROW(illegal_hold),
+    LW_ROW(illegal_ring),
+    LW_ROW(illegal_tensorize),
     LW_ROW(requirement_failed),
     LW_ROW(too_large),
     LW_ROW(bad_trace),

@@ -108,6 +108,7 @@ std::string BodyEmitter::local_index(const ir::Buffer& buffer, const Expr& linea
 }
 
 std::string BodyEmitter::place_of(const ir::Buffer& buffer, const Expr& linear) {
+  if (buffer->memory == Memory::fragment) return fragment_element(buffer, linear);
   if (buffer->memory == Memory::registers) {
     Expr local;
     const std::string at = local_index(buffer, linear, &local);
@@ -229,7 +230,7 @@ void BodyEmitter::load_wide(const std::vector<Expr>& parts, std::string guard, b
       return child;
     });
     const auto* l = ir::as<ir::Load>(e);
-    if (l == nullptr || l->buffer->memory == Memory::registers || lanes_->loads.contains(e.get())) return;
+    if (l == nullptr || l->buffer->memory == Memory::registers || l->buffer->memory == Memory::fragment || lanes_->loads.contains(e.get())) return;
     if (const auto it = ahead_.find(e.get()); it != ahead_.end()) {
       lanes_->loads[e.get()] = it->second;
       return;
@@ -352,6 +353,8 @@ Status BodyEmitter::allocate(const ir::Alloc& a) {
     if (!n) return refuse("`" + b->name + "` has no constant shape", "global memory for what has a symbolic size");
     count *= std::max<std::int64_t>(*n, 1);
   }
+  if (b->memory == Memory::fragment) return allocate_fragment(a);
+  if (role_ == Role::producer || ring_offsets_.contains(b)) return emit_one(a.body);
   if (b->memory == Memory::shared) {
     const std::int64_t bytes = count * size_bytes(b->dtype);
     const bool in_row = std::any_of(threads_.begin(), threads_.end(), [](const auto& t) { return t.second.axis == 1; });

@@ -46,7 +46,7 @@ Error BodyEmitter::refuse(std::string found, std::string works) const {
 
 Status BodyEmitter::emit(const Stmt& body) {
   barriers_ = plan_barriers(body, facts_, launch_.block);
-  LW_CHECK(emit_one(body));
+  LW_CHECK(launch_.consumers > 0 ? emit_roles(body) : emit_one(body));
   if (failure_) return *failure_;
   return Unit{};
 }
@@ -54,7 +54,12 @@ Status BodyEmitter::emit(const Stmt& body) {
 void BodyEmitter::barrier() {
   if (launch_.block.threads() == 1) return;
   const bool in_row = std::any_of(threads_.begin(), threads_.end(), [](const auto& t) { return t.second.axis == 1; });
-  if (!in_row || launch_.block.y == 1) return line("__syncthreads();");
+  // The producer of a ring does not come along.
+  if (launch_.consumers > 0 && !in_row) {
+    const std::string groups = std::to_string(launch_.consumers), threads = std::to_string(launch_.block.threads());
+    return line("lw_row_barrier(" + groups + ", " + threads + ");");
+  }
+  if (!in_row || (launch_.block.y == 1 && launch_.consumers == 0)) return line("__syncthreads();");
   const std::int64_t x = launch_.block.x;
   if (x == 1) return;
   if (x % 32 == 0) {
@@ -65,6 +70,7 @@ void BodyEmitter::barrier() {
 }
 
 Status BodyEmitter::emit_one(const Stmt& s) {
+  if (role_ == Role::producer && !feeds_ring(s)) return Unit{};
   if (barriers_.contains(s.get())) barrier();
   return std::visit(ir::on{[&](const ir::Loop& l) { return emit_loop(l); },
                            [&](const ir::Store& x) -> Status {
@@ -95,6 +101,9 @@ Status BodyEmitter::emit_one(const Stmt& s) {
 Status BodyEmitter::emit_loop(const ir::Loop& l) {
   const auto extent = ir::as_int(l.extent);
   if (extent && *extent <= 0) return Unit{};
+  if (l.kind == LoopKind::ring && ring_) return emit_ring(l);
+  if (l.kind == LoopKind::bulk && ring_) return emit_bulk(l);
+  if (l.kind == LoopKind::mma && ring_) return emit_matrix_product(l);
   if (l.kind == LoopKind::across && extent && *extent > 1) return emit_across(l);
   if (ir::is_thread(l.kind) && extent) {
     const int axis = l.kind == LoopKind::thread_x ? 0 : 1;
@@ -297,7 +306,7 @@ Status BodyEmitter::emit_let(const ir::Let& l) {
 }
 
 std::string BodyEmitter::only_thread(const ir::Buffer& buffer) const {
-  if (buffer->memory == ir::Memory::registers) return {};
+  if (buffer->memory == ir::Memory::registers || buffer->memory == ir::Memory::fragment) return {};
   bool x = launch_.block.x > 1, y = launch_.block.y > 1;
   for (const auto& [v, loop] : threads_) (loop.axis == 0 ? x : y) = false;
   if (x && y) return "threadIdx.x + threadIdx.y == 0";
