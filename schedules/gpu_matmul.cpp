@@ -47,13 +47,14 @@ struct TensorTile {
   std::int64_t columns = 128;
   std::int64_t summands = 64;
   std::int64_t depth = 4;
+  bool swapped = false;      ///< columns of the result are the tensor cores' rows: for results of few rows
   std::int64_t rows() const { return groups * tiles * 64; }
 };
 
 /// Loops over a tile as the threads hold it.
 void share_fragment(Schedule& s, const std::vector<LoopId>& loops, const TensorTile& t) {
-  const std::vector<LoopId> r = s.split(loops[0], {t.tiles, 4, 2, 8});  // group, tile, warp, half, row
-  const std::vector<LoopId> c = s.split(loops[1], {4, 2});              // 8 columns, pair, lane
+  const std::vector<LoopId> r = s.split(loops[t.swapped ? 1 : 0], {t.tiles, 4, 2, 8});  // group, tile, warp, half, row
+  const std::vector<LoopId> c = s.split(loops[t.swapped ? 0 : 1], {4, 2});              // 8 columns, pair, lane
   if (!s.ok()) return;
   s.reorder({r[0], r[2], r[4], c[1], r[1], r[3], c[0], c[2]});
   const LoopId thread = fuse_all(s, {r[2], r[4], c[1]});
@@ -67,8 +68,8 @@ void share_fragment(Schedule& s, const std::vector<LoopId>& loops, const TensorT
 }
 
 void bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles) {
-  s.bind(fuse_all(s, tiles), Axis::grid_x);
-  if (!p.batch.empty() && s.ok()) s.bind(fuse_all(s, p.batch), Axis::grid_y);
+  if (!p.batch.empty()) s.bind(fuse_all(s, p.batch), Axis::grid_y);
+  if (s.ok()) s.bind(fuse_all(s, tiles), Axis::grid_x);
 }
 
 void schedule_tensor_cores(Schedule& s, const TensorTile& t, std::int64_t raster) {
@@ -76,7 +77,11 @@ void schedule_tensor_cores(Schedule& s, const TensorTile& t, std::int64_t raster
   inline_intermediates(s);
   const std::vector<MatrixProduct> products = find_matrix_products(s);
   if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
-  const MatrixProduct& p = products[0];
+  MatrixProduct p = products[0];
+  if (t.swapped) {
+    std::swap(p.row, p.column);
+    std::swap(p.left, p.right);
+  }
   const std::vector<LoopId> i = s.split(p.row, {t.groups, t.tiles, 64});
   const std::vector<LoopId> j = s.split(p.column, {t.columns});
   const std::vector<LoopId> r = s.split(p.reduction, {t.summands});
@@ -201,12 +206,24 @@ void schedule_gpu_matmul(Schedule& s, Space& k) {
   if (!is_gpu_matmul(s)) return s.reject("not one product of two tensors");
   if (suits_tensor_cores(s) && k.pick_flag("tensor", true)) {
     TensorTile t;
-    t.groups = k.pick("groups", {2, 1, 3});
-    t.tiles = k.pick("tiles", {1, 2});
-    t.columns = k.pick("columns", {128, 256, 64, 192, 32, 16});
-    t.summands = k.pick("summands", {64, 128});
-    t.depth = k.pick("depth", {4, 3, 6, 8, 5, 2});
-    const std::int64_t raster = k.pick("raster", {8, 1, 16, 4});
+    const MatrixProduct p = find_matrix_products(s)[0];
+    const std::int64_t few = s.max_extent(p.row);
+    t.swapped = few <= 64 && k.pick_flag("swap", true);
+    if (t.swapped) {
+      // Weights are streamed: many bytes in flight, small tiles so that every SM has some.
+      t.groups = k.pick("groups", {1, 2});
+      const std::int64_t least = (few + 7) / 8 * 8;
+      t.columns = k.pick("columns", {least});
+      t.summands = k.pick("summands", {128, 64, 256});
+      t.depth = k.pick("depth", {5, 4, 8, 3, 10});
+    } else {
+      t.groups = k.pick("groups", {2, 1, 3});
+      t.tiles = k.pick("tiles", {1, 2});
+      t.columns = k.pick("columns", {128, 256, 64, 192, 176, 160, 32, 16});
+      t.summands = k.pick("summands", {64, 128});
+      t.depth = k.pick("depth", {4, 3, 6, 8, 5, 2});
+    }
+    const std::int64_t raster = t.swapped ? 1 : k.pick("raster", {8, 1, 16, 4});
     return schedule_tensor_cores(s, t, raster);
   }
   PlainTile t;

@@ -144,10 +144,10 @@ Result<MatrixProduct> match_matrix_product(const Loop& outer, const Facts& befor
   MatrixProduct out;
   out.m = nest->extents[0], out.n = nest->extents[1], out.k = nest->extents[2];
   const auto acc = place(*u->buffers[0], u->index);
-  if (!acc || coefficient(*acc, j) != 1 || coefficient(*acc, r) != 0) return no;
+  if (!acc || (coefficient(*acc, j) != 1 && coefficient(*acc, i) != 1) || coefficient(*acc, r) != 0) return no;
   out.acc = u->buffers[0];
   out.acc_at = simplify(acc->rest, before);
-  out.acc_pitch = coefficient(*acc, i);
+  out.row_step = coefficient(*acc, i), out.column_step = coefficient(*acc, j);
   for (const Load* l : factors) {
     const auto at = place(*l->buffer, l->index);
     if (!at) return no;

@@ -26,7 +26,8 @@ struct BulkCopy {
 /// bad_argument with `found` and `works` when the nest is no such copy.
 Result<BulkCopy> match_bulk_copy(const Loop& nest, const Facts& facts);
 
-/// for i in 0..m { for j in 0..n { for r in 0..k { acc[acc_at + i*acc_pitch + j] += a[..] * b[..] } } }.
+/// for i in 0..m { for j in 0..n { for r in 0..k { acc[acc_at + i*row_step + j*column_step] += a[..] * b[..] } } }, one of
+/// the steps being 1.
 struct MatrixProduct {
   struct Operand {
     Buffer buffer;
@@ -36,7 +37,7 @@ struct MatrixProduct {
   };
   Buffer acc;
   Expr acc_at;
-  std::int64_t acc_pitch = 0;
+  std::int64_t row_step = 0, column_step = 0;
   std::int64_t m = 0, n = 0, k = 0;
   Operand a, b;
 };

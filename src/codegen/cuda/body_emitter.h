@@ -150,6 +150,7 @@ class BodyEmitter {
   struct Fragment {
     std::string name;
     std::int64_t tiles = 1, columns = 0;  ///< of 64 rows in one warpgroup
+    std::int64_t row_step = 0, column_step = 1;
   };
   struct RingState {
     ir::Var loop, slot;
@@ -170,6 +171,7 @@ class BodyEmitter {
 
   LaunchContext& launch_;
   Role role_ = Role::all;
+  std::vector<ir::Expr> conditions_;                 ///< around the statement
   std::map<ir::Buffer, Fragment> fragments_;
   std::map<ir::Buffer, ir::BulkCopy> ring_copies_;   ///< what fills a ring
   std::map<ir::Buffer, std::int64_t> ring_offsets_;  ///< of the rings in shared memory

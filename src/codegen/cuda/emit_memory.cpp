@@ -296,6 +296,7 @@ bool BodyEmitter::store_wide(const ir::Store& s) {
   if (!base) return false;
   const std::int64_t bytes = size_bytes(s.buffer->dtype);
   const std::int64_t per_word = elements_per_word(s.buffer->dtype);
+  if (s.buffer->memory == Memory::fragment) return false;
   if (s.buffer->memory == Memory::registers) {
     if (per_word == 1 || lanes_->count % per_word != 0) return false;
     Expr local;

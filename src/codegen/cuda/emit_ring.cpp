@@ -66,6 +66,9 @@ std::optional<std::int64_t> evaluate(const Expr& e, const std::map<ir::Var, std:
     case ir::BinaryOp::mul: return *a * *b;
     // Thread numbers and constants that divide are not negative.
     case ir::BinaryOp::floor_div: return *a >= 0 && *b > 0 ? std::optional(*a / *b) : std::nullopt;
+    case ir::BinaryOp::lt: return std::int64_t{*a < *b};
+    case ir::BinaryOp::le: return std::int64_t{*a <= *b};
+    case ir::BinaryOp::and_: return std::int64_t{*a != 0 && *b != 0};
     case ir::BinaryOp::mod: return *a >= 0 && *b > 0 ? std::optional(*a % *b) : std::nullopt;
     default: return std::nullopt;
   }
@@ -241,7 +244,7 @@ Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
     std::map<ir::Var, std::int64_t> values;
     for (const auto& [v, loop] : threads_) values[v] = loop.axis == 1 ? y : 0;
     const auto at = evaluate(ir::substitute(p.acc_at, lets_), values);
-    const std::int64_t of_tile = kTileRows * p.n;
+    const std::int64_t of_tile = kTileRows * p.row_step;
     const std::int64_t found = at && *at % of_tile == 0 ? *at / of_tile - y * f.tiles : -1;
     if (found < 0 || found >= f.tiles || (tile && *tile != found))
       return refuse("warpgroups do not own neighbouring tiles of `" + p.acc->name + "`", "rows split into warpgroups, tiles and 64 rows");
@@ -289,14 +292,20 @@ Status BodyEmitter::allocate_fragment(const ir::Alloc& a) {
   const auto products = loops_of(a.body, LoopKind::mma);
   Fragment f{fresh(a.buffer->name), 1, 0};
   for (const ir::Loop* l : products) {
-    const auto* columns = ir::as<ir::Loop>(l->body);
-    if (columns != nullptr) f.columns = ir::as_int(columns->extent).value_or(0);
+    const auto p = ir::match_matrix_product(*l, facts_);
+    if (!p.ok()) return refuse(p.error().found, p.error().works);
+    if (p->acc != a.buffer) continue;
+    f.columns = p->n;
+    f.row_step = p->row_step;
+    f.column_step = p->column_step;
   }
   const std::int64_t count = count_of(*a.buffer), of_groups = kTileRows * f.columns * launch_.consumers;
   if (f.columns == 0 || of_groups == 0 || count % of_groups != 0)
     return refuse("the fragment `" + a.buffer->name + "` of " + std::to_string(count) + " elements is not shared out among " + std::to_string(launch_.consumers) + " warpgroups",
                   "a product on tensor cores inside, 64 rows of it a multiple of times in each warpgroup");
   f.tiles = count / of_groups;
+  const std::int64_t rows = f.tiles * launch_.consumers * kTileRows;
+  if (f.column_step == 1 ? f.row_step != f.columns : f.column_step != rows) return refuse("the fragment `" + a.buffer->name + "` has gaps", "a tile of exactly the rows and columns");
   fragments_[a.buffer] = f;
   if (role_ == Role::consumer) {
     line("float " + f.name + "[" + std::to_string(f.tiles) + "][" + std::to_string(f.columns / 2) + "];");
@@ -315,8 +324,12 @@ std::string BodyEmitter::fragment_element(const ir::Buffer& buffer, const Expr& 
     for (std::int64_t x = 0; x < kGroup; ++x) {
       std::map<ir::Var, std::int64_t> values;
       for (const auto& [v, loop] : threads_) values[v] = loop.axis == 1 ? y : x;
+      // Under a condition that lets one row alone pass, the index may say no more which thread has it.
+      const bool excluded = std::any_of(conditions_.begin(), conditions_.end(), [&](const Expr& c) { return evaluate(ir::substitute(c, lets_), values) == 0; });
+      if (excluded) continue;
       const auto at = evaluate(position, values);
-      const std::int64_t row = at ? *at / f.columns : 0, column = at ? *at % f.columns : 0;
+      const std::int64_t row = !at ? 0 : f.column_step == 1 ? *at / f.row_step : *at % f.column_step;
+      const std::int64_t column = !at ? 0 : f.column_step == 1 ? *at % f.row_step : *at / f.column_step;
       const std::int64_t in_tile = row % kTileRows, tile = row / kTileRows - y * f.tiles;
       const std::int64_t owner = in_tile / 16 * 32 + in_tile % 8 * 4 + column % 8 / 2;
       const std::pair found{tile, column / 8 * 4 + in_tile / 8 % 2 * 2 + column % 2};
@@ -328,6 +341,7 @@ std::string BodyEmitter::fragment_element(const ir::Buffer& buffer, const Expr& 
       }
       place = found;
     }
+  if (!place) return "0.0f";  // no thread gets here
   return f.name + "[" + std::to_string(place->first) + "][" + std::to_string(place->second) + "]";
 }
 

@@ -255,10 +255,13 @@ Status BodyEmitter::emit_lanes_of(const Stmt& s) {
     begin({i->condition});
     if (!depends_on_lane(i->condition)) {
       const std::string condition = text(i->condition);
-      return block("if (" + condition + ") ", [&] {
+      conditions_.push_back(i->condition);
+      const Status status = block("if (" + condition + ") ", [&] {
         facts_.assume(i->condition);
         return emit_lanes_of(i->then);
       });
+      conditions_.pop_back();
+      return status;
     }
   }
   return emit_lane_by_lane(s);
@@ -286,10 +289,13 @@ Status BodyEmitter::emit_lane_by_lane(const Stmt& s) {
 Status BodyEmitter::emit_if(const ir::If& i) {
   begin({i.condition});
   const std::string condition = text(i.condition);
-  return block("if (" + condition + ") ", [&] {
+  conditions_.push_back(i.condition);
+  const Status status = block("if (" + condition + ") ", [&] {
     facts_.assume(i.condition);
     return emit_one(i.then);
   });
+  conditions_.pop_back();
+  return status;
 }
 
 Status BodyEmitter::emit_let(const ir::Let& l) {

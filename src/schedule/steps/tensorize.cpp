@@ -1,5 +1,7 @@
 #include "src/schedule/steps/tensorize.h"
 
+#include <algorithm>
+
 #include "src/ir/engine.h"
 #include "src/schedule/rejection.h"
 
@@ -27,8 +29,70 @@ std::string find_obstacle(const ir::MatrixProduct& p) {
     if (o->along != 1 && o->reduction != 1) return "`" + o->buffer->name + "` is read in strides along both loops";
   }
   if (p.acc->memory != ir::Memory::fragment || p.acc->dtype != DType::f32) return "`" + p.acc->name + "` is no f32 fragment";
-  if (p.acc_pitch != p.n) return "rows of `" + p.acc->name + "` have " + std::to_string(p.acc_pitch) + " elements, the product " + std::to_string(p.n) + " columns";
+  if (p.column_step == 1 && p.row_step != p.n)
+    return "rows of `" + p.acc->name + "` have " + std::to_string(p.row_step) + " elements, the product " + std::to_string(p.n) + " columns";
   return {};
+}
+
+void take_conjuncts(const Expr& e, std::vector<Expr>& out) {
+  const auto* x = as<ir::Binary>(e);
+  if (x == nullptr || x->op != ir::BinaryOp::and_) return out.push_back(e);
+  take_conjuncts(x->a, out);
+  take_conjuncts(x->b, out);
+}
+
+/// Whether the local copy that `l` reads holds zero wherever the condition does not hold.
+bool is_padded_beyond(const ir::Kernel& k, const ir::Load& l, const ir::Binary& condition, const ir::Facts& facts) {
+  const ir::Store* writer = nullptr;
+  int writers = 0;
+  ir::walk(k.body, [&](const Stmt& s) {
+    const auto* x = as<ir::Store>(s);
+    if (x == nullptr || x->buffer != l.buffer) return;
+    writer = x;
+    ++writers;
+  }, [](const Expr&) {});
+  const auto* value = writers == 1 ? as<ir::Select>(writer->value) : nullptr;
+  if (value == nullptr || as<ir::FloatImm>(value->b) == nullptr || as<ir::FloatImm>(value->b)->value != 0) return false;
+  std::map<ir::Var, Expr> at;
+  for (std::size_t d = 0; d < l.index.size(); ++d)
+    if (const auto* v = as<ir::VarRef>(writer->index[d])) at[v->var] = l.index[d];
+  std::vector<Expr> parts;
+  take_conjuncts(value->condition, parts);
+  return std::any_of(parts.begin(), parts.end(), [&](const Expr& e) {
+    const auto* x = as<ir::Binary>(e);
+    if (x == nullptr || x->op != ir::BinaryOp::lt) return false;
+    return ir::as_int(ir::simplify(ir::substitute(x->a - x->b, at) - (condition.a - condition.b), facts)) == 0;
+  });
+}
+
+/// Takes away conditions between and inside the loops: those that are the same for all of the tile go to `outside`, those
+/// beyond which both factors are zero go altogether. Empty when another one is left.
+std::optional<Stmt> take_conditions(const ir::Kernel& k, const Stmt& s, const std::set<ir::Var>& loops, ir::Facts facts, std::vector<Expr>& outside) {
+  if (const auto* l = as<ir::Loop>(s)) {
+    facts.bind_loop(l->var, l->extent);
+    const auto body = take_conditions(k, l->body, loops, facts, outside);
+    return body ? std::optional(ir::loop(l->var, l->extent, *body, l->kind)) : std::nullopt;
+  }
+  const auto* i = as<ir::If>(s);
+  if (i == nullptr) return s;
+  const std::set<ir::Var> used = ir::free_vars(i->condition);
+  const bool same = std::none_of(loops.begin(), loops.end(), [&](const ir::Var& v) { return used.contains(v); });
+  if (same && !ir::has_load(i->condition)) {
+    outside.push_back(i->condition);
+    return take_conditions(k, i->then, loops, facts, outside);
+  }
+  const auto* condition = as<ir::Binary>(i->condition);
+  bool padded = condition != nullptr && condition->op == ir::BinaryOp::lt;
+  ir::walk(i->then, [&](const Stmt& x) {
+    const auto* u = as<ir::Update>(x);
+    if (u == nullptr) return;
+    for (const Expr& value : u->values)
+      ir::walk(value, [&](const Expr& e) {
+        const auto* l = as<ir::Load>(e);
+        padded = padded && (l == nullptr || is_padded_beyond(k, *l, *condition, facts));
+      });
+  }, [](const Expr&) {});
+  return padded ? take_conditions(k, i->then, loops, facts, outside) : std::nullopt;
 }
 
 }  // namespace
@@ -39,13 +103,15 @@ Result<Applied> apply(const ir::Kernel& k, const Tensorize& step) {
   for (const std::string& name : step.loops) LW_CHECK(require_serial(k, name));
   LW_TRY(const Site site, require_serial(k, step.loops[0]));
   const ir::Loop& l = site.loop();
-  // Conditions that are the same for all of the tile go outside: it is computed in full or not at all.
-  Stmt inside = l.body;
+  std::set<ir::Var> loops;
+  ir::walk(site.stmt(), [&](const Stmt& s) {
+    if (const auto* inner = as<ir::Loop>(s)) loops.insert(inner->var);
+  }, [](const Expr&) {});
   std::vector<Expr> conditions;
-  while (const auto* i = as<ir::If>(inside); i && !ir::uses(i->condition, l.var)) {
-    conditions.push_back(i->condition);
-    inside = i->then;
-  }
+  const auto whole = take_conditions(k, site.stmt(), loops, facts_before(k, site), conditions);
+  if (!whole)
+    return rejected(kNoTensor, "a condition inside the tile is more than the edge of a tile that was staged with zeros", k, site.stmt(), "stage both operands at a loop outside first");
+  const Stmt inside = std::get<ir::Loop>((*whole)->v).body;
   const auto* second = as<ir::Loop>(inside);
   const auto* third = second ? as<ir::Loop>(second->body) : nullptr;
   if (!third || second->var.hint != step.loops[1] || third->var.hint != step.loops[2])
