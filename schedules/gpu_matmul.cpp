@@ -117,6 +117,9 @@ bool suits_tensor_cores(const Schedule& s) {
   for (const std::string& operand : {p.left, p.right}) {
     const BufferShape b = s.buffer(operand);
     if (!b.is_param || !b.is_dense || (b.dtype != DType::bf16 && b.dtype != DType::f16)) return false;
+    // Rows have to begin at multiples of 16 bytes.
+    const auto columns = b.shape.back().constant();
+    if (!columns || *columns % 8 != 0) return false;
   }
   return s.buffer(p.left).dtype == s.buffer(p.right).dtype && s.buffer(p.nest.buffer).dtype == DType::f32;
 }
@@ -127,12 +130,14 @@ constexpr std::int64_t kSide = 16;  ///< threads of a block along rows and colum
 
 struct PlainTile {
   std::int64_t rows = 128, columns = 128, summands = 16;
-  std::int64_t width = 4;  ///< neighbouring rows or columns of a thread
+  static constexpr std::int64_t kWidth = 4;
+  /// Neighbouring rows or columns of a thread.
+  static std::int64_t width(std::int64_t extent) { return std::min(kWidth, extent / kSide); }
 };
 
 /// Rows and columns of a tile as the threads hold it: every thread `width` neighbours in each 16 * width.
 void share_plain(Schedule& s, const std::vector<LoopId>& loops, const PlainTile& t) {
-  const std::vector<LoopId> r = s.split(loops[0], {kSide, t.width}), c = s.split(loops[1], {kSide, t.width});
+  const std::vector<LoopId> r = s.split(loops[0], {kSide, PlainTile::width(t.rows)}), c = s.split(loops[1], {kSide, PlainTile::width(t.columns)});
   if (!s.ok()) return;
   s.reorder({r[1], c[1], r[0], r[2], c[0], c[2]});
   s.bind(r[1], Axis::thread_y);
@@ -154,7 +159,7 @@ void stage_plain(Schedule& s, const MatrixProduct& p, const std::string& operand
   if (!s.ok()) return;
   const LoopId sums = copy[copy.size() - 2], mines = copy.back();
   const bool across = sum > mine;  // the operand's memory runs along the sum
-  const std::vector<LoopId> parts = s.split(across ? sums : mines, {t.width});
+  const std::vector<LoopId> parts = s.split(across ? sums : mines, {PlainTile::width(operand == p.left ? t.rows : t.columns)});
   if (!s.ok()) return;
   s.reorder(across ? std::vector<LoopId>{parts[0], mines, parts[1]} : std::vector<LoopId>{sums, parts[0], parts[1]});
   const LoopId vectors = across ? s.fuse(parts[0], mines) : s.fuse(sums, parts[0]);
@@ -173,8 +178,9 @@ void schedule_plain(Schedule& s, const PlainTile& t, bool aligned) {
   const std::vector<MatrixProduct> products = find_matrix_products(s);
   if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
   const MatrixProduct& p = products[0];
-  const std::vector<LoopId> i = s.split(p.row, {t.rows / kSide / t.width, kSide, t.width});
-  const std::vector<LoopId> j = s.split(p.column, {t.columns / kSide / t.width, kSide, t.width});
+  const std::int64_t down = PlainTile::width(t.rows), along = PlainTile::width(t.columns);
+  const std::vector<LoopId> i = s.split(p.row, {t.rows / kSide / down, kSide, down});
+  const std::vector<LoopId> j = s.split(p.column, {t.columns / kSide / along, kSide, along});
   const std::vector<LoopId> r = s.split(p.reduction, {t.summands});
   if (!s.ok()) return;
   std::vector<LoopId> order = p.batch;
@@ -194,12 +200,26 @@ void schedule_plain(Schedule& s, const PlainTile& t, bool aligned) {
   bind_tiles(s, p, {i[0], j[0]});
 }
 
+/// Tiles that are no larger than a side whose extent is known, the largest first.
+std::vector<std::int64_t> plain_sides(const Schedule& s, const LoopId& side) {
+  std::vector<std::int64_t> out;
+  const std::int64_t extent = s.constant_extent(side).value_or(INT64_MAX);
+  for (const std::int64_t tile : {128, 64, 32, 16})
+    if (tile <= extent) out.push_back(tile);
+  return out;
+}
+
 }  // namespace
 
 bool is_gpu_matmul(const Schedule& s) {
   if (updates(s).size() != 1) return false;
   const std::vector<MatrixProduct> products = find_matrix_products(s);
-  return products.size() == 1 && s.max_extent(products[0].reduction) > 0;
+  if (products.size() != 1 || s.max_extent(products[0].reduction) <= 0) return false;
+  const MatrixProduct& p = products[0];
+  const auto runs_along_sum = [&](const std::string& operand) { return dimension_of(p.nest, operand, p.reduction) + 1 == static_cast<int>(s.buffer(operand).shape.size()); };
+  // One row against rows of weights: every weight is read once, along its memory, which rows of sums do best.
+  if ((s.max_extent(p.row) == 1 || s.max_extent(p.column) == 1) && runs_along_sum(p.left) && runs_along_sum(p.right)) return false;
+  return suits_tensor_cores(s) || (!plain_sides(s, p.row).empty() && !plain_sides(s, p.column).empty());
 }
 
 void schedule_gpu_matmul(Schedule& s, Space& k) {
@@ -226,9 +246,12 @@ void schedule_gpu_matmul(Schedule& s, Space& k) {
     const std::int64_t raster = t.swapped ? 1 : k.pick("raster", {8, 1, 16, 4});
     return schedule_tensor_cores(s, t, raster);
   }
+  const MatrixProduct p = find_matrix_products(s)[0];
+  const std::vector<std::int64_t> rows = plain_sides(s, p.row), columns = plain_sides(s, p.column);
+  if (rows.empty() || columns.empty()) return s.reject("fewer than 16 rows or columns");
   PlainTile t;
-  t.rows = k.pick("rows", {128, 64});
-  t.columns = k.pick("columns", {128, 64});
+  t.rows = k.pick("rows", rows);
+  t.columns = k.pick("columns", columns);
   t.summands = k.pick("summands", {16, 8, 32});
   schedule_plain(s, t, k.pick_flag("aligned", true));
 }

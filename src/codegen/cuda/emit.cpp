@@ -89,7 +89,7 @@ class KernelEmitter {
   /// with it, it uses the registers that this number leaves.
   static std::string fewest_blocks(const LaunchContext& launch) {
     constexpr std::int64_t kRegistersOfSm = 65536, kOtherRegisters = 48, kFewWords = 16, kMostBlocks = 16;
-    if (launch.words_ahead < kFewWords) return {};
+    if (launch.consumers > 0 || launch.words_ahead < kFewWords) return {};  // a ring shares out registers itself
     return ", " + std::to_string(std::clamp<std::int64_t>(kRegistersOfSm / (launch.block.threads() * (launch.words_ahead + kOtherRegisters)), 1, kMostBlocks));
   }
 
