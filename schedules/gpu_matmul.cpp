@@ -47,6 +47,7 @@ struct TensorTile {
   std::int64_t columns = 128;
   std::int64_t summands = 64;
   std::int64_t depth = 4;
+  bool staged = false;       ///< the result goes through shared memory, so that rows are written in full
   bool swapped = false;      ///< columns of the result are the tensor cores' rows: for results of few rows
   std::int64_t rows() const { return groups * tiles * 64; }
 };
@@ -65,6 +66,21 @@ void share_fragment(Schedule& s, const std::vector<LoopId>& loops, const TensorT
   s.unroll(r[3]);
   s.unroll(c[0]);
   if (s.ok()) s.vectorize(c[2]);
+}
+
+/// Loops that copy a result's tile from shared memory: rows in wide accesses.
+void share_copy(Schedule& s, const std::vector<LoopId>& back, std::int64_t width, const TensorTile& t) {
+  if (!s.ok() || back.size() < 2) return s.reject("no tile of two dimensions");
+  const std::vector<LoopId> vectors = s.split(back.back(), {width});
+  if (!s.ok()) return;
+  const LoopId all = s.fuse(back[back.size() - 2], vectors[0]);
+  const std::vector<LoopId> parts = s.split(all, {t.groups, 128});
+  if (!s.ok()) return;
+  s.reorder({parts[1], parts[2], parts[0], vectors[1]});
+  s.bind(parts[1], Axis::thread_y);
+  s.bind(parts[2], Axis::thread_x);
+  s.vectorize(vectors[1]);
+  if (s.ok()) unroll_each(s, {parts[0]});
 }
 
 void bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles) {
@@ -101,12 +117,20 @@ void schedule_tensor_cores(Schedule& s, const TensorTile& t, std::int64_t raster
   s.stage(p.right, r[0], Place::shared);
   s.stage(p.left, r[0], Place::shared);
   s.tensorize(i[3], j[1], r[1]);
+  std::vector<std::pair<std::vector<LoopId>, std::int64_t>> copies;
+  if (t.staged)
+    for (const NestInfo& n : outputs(s)) {
+      if (!s.ok()) return;
+      const std::vector<LoopId> back = s.hold(n.buffer, tiles.back(), Place::shared);
+      copies.emplace_back(back, 16 / std::max(1, size_bytes(s.buffer(n.buffer).dtype)));
+    }
   s.ring(r[0], t.depth);
   s.bind(i[1], Axis::thread_y);
   s.unroll(i[2]);
   for (const std::vector<LoopId>& loops : results)
     if (s.ok()) share_fragment(s, loops, t);
   if (const std::vector<LoopId> zero = find_zeroing(s); s.ok() && !zero.empty()) share_fragment(s, zero, t);
+  for (const auto& [loops, width] : copies) share_copy(s, loops, width, t);
   bind_tiles(s, p, tiles);
 }
 
@@ -122,6 +146,23 @@ bool suits_tensor_cores(const Schedule& s) {
     if (!columns || *columns % 8 != 0) return false;
   }
   return s.buffer(p.left).dtype == s.buffer(p.right).dtype && s.buffer(p.nest.buffer).dtype == DType::f32;
+}
+
+std::vector<std::int64_t> first_of(std::int64_t value, std::vector<std::int64_t> domain) {
+  std::erase(domain, value);
+  domain.insert(domain.begin(), value);
+  return domain;
+}
+
+/// Groups, tiles and columns of the largest tile of which most SMs have one.
+std::vector<std::int64_t> guess_tile(const Schedule& s, const MatrixProduct& p) {
+  const std::int64_t rows = s.max_extent(p.row), columns = s.max_extent(p.column);
+  const std::vector<std::vector<std::int64_t>> tiles = {{2, 2, 128}, {2, 1, 128}, {1, 1, 128}, {1, 1, 64}};
+  for (const std::vector<std::int64_t>& t : tiles) {
+    const std::int64_t down = t[0] * t[1] * 64;
+    if ((rows + down - 1) / down * ((columns + t[2] - 1) / t[2]) * 4 >= s.target().workers * 3) return t;
+  }
+  return tiles.back();
 }
 
 // ---------------------------------------------------------------- plain arithmetic
@@ -237,11 +278,13 @@ void schedule_gpu_matmul(Schedule& s, Space& k) {
       t.summands = k.pick("summands", {128, 64, 256});
       t.depth = k.pick("depth", {5, 4, 8, 3, 10});
     } else {
-      t.groups = k.pick("groups", {2, 1, 3});
-      t.tiles = k.pick("tiles", {1, 2});
-      t.columns = k.pick("columns", {128, 256, 64, 192, 176, 160, 32, 16});
+      const std::vector<std::int64_t> first = guess_tile(s, p);
+      t.groups = k.pick("groups", first_of(first[0], {2, 1, 3}));
+      t.tiles = k.pick("tiles", first_of(first[1], {1, 2}));
+      t.columns = k.pick("columns", first_of(first[2], {128, 256, 64, 192, 176, 160, 32, 16}));
+      t.staged = k.pick_flag("staged", s.max_extent(p.reduction) <= 1024);
+      t.depth = k.pick("depth", first_of(first[0] * first[1] == 4 && t.staged ? 3 : first[2] == 64 ? 6 : 4, {4, 3, 6, 8, 5, 2}));
       t.summands = k.pick("summands", {64, 128});
-      t.depth = k.pick("depth", {4, 3, 6, 8, 5, 2});
     }
     const std::int64_t raster = t.swapped ? 1 : k.pick("raster", {8, 1, 16, 4});
     return schedule_tensor_cores(s, t, raster);

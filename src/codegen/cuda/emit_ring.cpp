@@ -162,6 +162,7 @@ Status BodyEmitter::emit_ring(const ir::Loop& l) {
   std::vector<Stmt> copies, products;
   for (const Stmt& s : ir::as<ir::Seq>(body) != nullptr ? ir::as<ir::Seq>(body)->items : std::vector<Stmt>{body})
     (contains(s, LoopKind::bulk) ? copies : products).push_back(s);
+  line("#pragma unroll 1");  // copies of the body would share registers that products under way write
   LW_CHECK(block("for (int " + name + " = 0; " + name + " < " + end + "; ++" + name + ") ", [&]() -> Status {
     bind(l.var, name, l.extent);
     bind(ring.slot, ring.slot_name, depth);
