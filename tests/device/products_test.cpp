@@ -161,14 +161,14 @@ TEST_F(Products, agree_with_odd_sizes_and_in_f32) {
 TEST_F(Products, agree_for_random_candidates) {
   std::mt19937_64 random(3);
   int made = 0;
-  for (std::uint64_t seed = 1; seed <= 120 && !HasFatalFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 60 && !HasFatalFailure(); ++seed) {
     const auto upto = [&](std::uint64_t n) { return static_cast<std::int64_t>(1 + random() % n); };
     const bool aligned = random() % 4 != 0;
     Product p{upto(400), upto(50) * (aligned ? 8 : 1), upto(100) * (aligned ? 8 : 1), random() % 3 == 0 ? "f32" : random() % 2 == 0 ? "bf16" : "f16", random() % 2 == 0,
               random() % 2 == 0 ? "none" : "bias"};
     made += check(p, seed) ? 1 : 0;
   }
-  EXPECT_GE(made, 30);
+  EXPECT_GE(made, 20);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ TEST(RingPlan, too_many_expected_bytes_are_a_deadlock) {
   RingPlan p = sound();
   for (RingOp& op : p.producer)
     if (op.action == RingAction::expect) op.bytes += 16;
-  EXPECT_NE(reason(p, 9).find("waits for ever in iteration 0"), std::string::npos) << reason(p, 9);
+  EXPECT_NE(reason(p, 9).find("waits for ever"), std::string::npos) << reason(p, 9);
 }
 
 TEST(RingPlan, too_few_expected_bytes_are_found) {
