@@ -280,7 +280,8 @@ void schedule_gpu_matmul(Schedule& s, Space& k) {
     } else {
       const std::vector<std::int64_t> first = guess_tile(s, p);
       t.groups = k.pick("groups", first_of(first[0], {2, 1, 3}));
-      t.tiles = k.pick("tiles", first_of(first[1], {1, 2}));
+      // A box of the copy engine has at most 256 rows.
+      t.tiles = k.pick("tiles", t.groups == 3 ? std::vector<std::int64_t>{1} : first_of(first[1], {1, 2}));
       t.columns = k.pick("columns", first_of(first[2], {128, 256, 64, 192, 176, 160, 32, 16}));
       t.staged = k.pick_flag("staged", s.max_extent(p.reduction) <= 1024);
       t.depth = k.pick("depth", first_of(first[0] * first[1] == 4 && t.staged ? 3 : first[2] == 64 ? 6 : 4, {4, 3, 6, 8, 5, 2}));
