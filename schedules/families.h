@@ -33,6 +33,9 @@ void schedule_gpu_elementwise(Schedule& s, Space& k);
 void schedule_gpu_full_reduction(Schedule& s, Space& k);
 void schedule_gpu_column_reduction(Schedule& s, Space& k);
 void schedule_gpu_transpose(Schedule& s, Space& k);
+bool is_gpu_matmul(const Schedule& s);
+void schedule_gpu_matmul(Schedule& s, Space& k);
+
 bool is_gpu_row(const Schedule& s);
 void schedule_gpu_row(Schedule& s, Space& k);
 void schedule_gpu_general(Schedule& s, Space& k);

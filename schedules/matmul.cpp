@@ -4,45 +4,10 @@
 
 #include "schedules/families.h"
 #include "schedules/nests.h"
+#include "schedules/products.h"
 
 namespace loopwright::schedules {
 namespace {
-
-struct Product {
-  NestInfo nest;
-  LoopId row, column, reduction;  ///< of the result [.., row, column] and the sum
-  std::vector<LoopId> batch;
-  std::string left, right;  ///< operands indexed by row and reduction, by reduction and column
-};
-
-/// One update that sums a product of two tensors over one loop, each with one of the result's last two loops.
-std::vector<Product> find_products(const Schedule& s) {
-  std::vector<Product> out;
-  for (const NestInfo& n : updates(s)) {
-    if (n.monoid != "sum" || n.reduction.size() != 1 || n.spatial.size() < 2) continue;
-    Product p{n, n.spatial[n.spatial.size() - 2], n.spatial.back(), n.reduction[0], {}, {}, {}};
-    p.batch.assign(n.spatial.begin(), n.spatial.end() - 2);
-    const auto has = [](const ReadInfo& r, const LoopId& l) {
-      return std::find(r.dims.begin(), r.dims.end(), l.name) != r.dims.end();
-    };
-    for (const ReadInfo& r : n.reads) {
-      if (!has(r, p.reduction)) continue;
-      if (has(r, p.row) && !has(r, p.column)) p.left = r.buffer;
-      if (has(r, p.column) && !has(r, p.row)) p.right = r.buffer;
-    }
-    if (!p.left.empty() && !p.right.empty()) out.push_back(std::move(p));
-  }
-  return out;
-}
-
-/// Position of the loop among the dimensions with which the nest reads `buffer`; -1 when it is not there.
-int dimension_of(const NestInfo& n, const std::string& buffer, const LoopId& l) {
-  for (const ReadInfo& r : n.reads)
-    if (r.buffer == buffer)
-      for (std::size_t d = 0; d < r.dims.size(); ++d)
-        if (r.dims[d] == l.name) return static_cast<int>(d);
-  return -1;
-}
 
 /// Tiles for `stage`: panels of `width` along dimension `d`.
 std::vector<std::int64_t> panel_tiles(const Schedule& s, const std::string& buffer, int d,
@@ -61,24 +26,9 @@ std::vector<int> panel_order(const Schedule& s, const std::string& buffer, int p
   return order;
 }
 
-/// Operands that pointwise nests compute for the product alone. They stay buffers until they are packed, so that an
-/// element is computed once and not for every product that it takes part in.
-std::vector<std::string> find_computed_operands(const Schedule& s) {
-  const Product p = find_products(s)[0];
-  std::vector<std::string> out;
-  for (const std::string& operand : {p.left, p.right})
-    if (!s.buffer(operand).is_param && p.left != p.right && reader_count(s, operand) == 1) out.push_back(operand);
-  return out;
-}
-
-/// Whether the operand's elements are converted before they are multiplied.
-bool is_narrow(const Schedule& s, const std::string& operand, const NestInfo& product) {
-  return s.buffer(operand).dtype != s.buffer(product.buffer).dtype;
-}
-
 bool has_narrow_operand(const Schedule& s) {
-  const Product p = find_products(s)[0];
-  return is_narrow(s, p.left, p.nest) || is_narrow(s, p.right, p.nest);
+  const MatrixProduct p = find_matrix_products(s)[0];
+  return is_narrow_operand(s, p.left, p.nest) || is_narrow_operand(s, p.right, p.nest);
 }
 
 /// Vectors in a register tile that leave no partial tile, where that can be known; all of them where none does.
@@ -102,11 +52,6 @@ struct PanelLayout {
   bool is_parallel;
 };
 
-/// The definition of an operand that is computed goes to where it is read: into the copy, or else into the product.
-void inline_operand(Schedule& s, const std::string& operand) {
-  if (s.ok() && !s.buffer(operand).is_param) s.attempt([&](Schedule& t) { t.inline_buffer(operand); });
-}
-
 void pack(Schedule& s, const std::string& operand, Packing when, const LoopId& tile_loop, const PanelLayout& layout) {
   if (when == Packing::never || !s.ok()) return inline_operand(s, operand);
   const bool once = when == Packing::once;
@@ -125,15 +70,9 @@ void pack(Schedule& s, const std::string& operand, Packing when, const LoopId& t
   }
 }
 
-/// The buffer that the product is summed into now.
-std::string updated_buffer(const Schedule& s) {
-  const std::vector<NestInfo> sums = updates(s);
-  return sums.empty() ? "" : sums.back().buffer;
-}
-
 /// What follows when a cache tile of the accumulator is complete: the epilogues, or the copy to the result. The
 /// accumulator shrinks to the tile.
-void finish_tiles(Schedule& s, const Product& p, const LoopId& tile_loop, std::int64_t width) {
+void finish_tiles(Schedule& s, const MatrixProduct& p, const LoopId& tile_loop, std::int64_t width) {
   bool shrinks = !p.nest.writes_output;
   std::vector<std::pair<NestInfo, LoopId>> epilogues;  // with the innermost loop over the tile
   for (const NestInfo& n : outputs(s)) {
@@ -168,7 +107,7 @@ void unroll_register_tile(Schedule& s, const std::vector<LoopId>& loops) {
 
 }  // namespace
 
-bool is_matmul(const Schedule& s) { return updates(s).size() == 1 && find_products(s).size() == 1; }
+bool is_matmul(const Schedule& s) { return updates(s).size() == 1 && find_matrix_products(s).size() == 1; }
 
 void schedule_matmul(Schedule& s, Space& k) {
   if (!is_matmul(s)) return s.reject("not one product of two tensors");
@@ -177,9 +116,9 @@ void schedule_matmul(Schedule& s, Space& k) {
   // Conversions while packing rather than at every use, and prologues likewise. Where there are none there is no choice.
   const bool converts = !(has_narrow_operand(s) || !computed.empty()) || k.pick_flag("convert", true);
   inline_intermediates(s, converts ? computed : std::vector<std::string>{});
-  const std::vector<Product> products = find_products(s);
+  const std::vector<MatrixProduct> products = find_matrix_products(s);
   if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
-  const Product p = products[0];
+  const MatrixProduct p = products[0];
   const std::int64_t rows = k.pick("rows", {6, 4, 8, 2, 1});  // register tile: rows ...
   const std::int64_t columns =
       k.pick("columns", dividing_widths(s, p.column, lanes)) * lanes;  // ... by vectors of columns
@@ -209,11 +148,11 @@ void schedule_matmul(Schedule& s, Space& k) {
   const LoopId tile_loop = is_deep ? r[0] : j[0];
   pack(s, p.right, right_packing, tile_loop,
        {.panel = dimension_of(p.nest, p.right, p.column), .reduction = dimension_of(p.nest, p.right, p.reduction),
-        .width = columns, .converts = converts && is_narrow(s, p.right, p.nest), .is_vector = true,
+        .width = columns, .converts = converts && is_narrow_operand(s, p.right, p.nest), .is_vector = true,
         .is_parallel = is_parallel});
   pack(s, p.left, left_packing, tile_loop,
        {.panel = dimension_of(p.nest, p.left, p.row), .reduction = dimension_of(p.nest, p.left, p.reduction),
-        .width = rows, .converts = converts && is_narrow(s, p.left, p.nest), .is_vector = false,
+        .width = rows, .converts = converts && is_narrow_operand(s, p.left, p.nest), .is_vector = false,
         .is_parallel = is_parallel});
   if (!s.ok()) return;
   const std::string tile = updated_buffer(s);

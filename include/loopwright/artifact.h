@@ -36,8 +36,18 @@ struct CpuLaunch {
   bool operator==(const CpuLaunch&) const = default;
 };
 
+/// How the copy engine of a CUDA device sees an argument: rows of 128 bytes of a box are written to shared memory with
+/// their 16-byte units exchanged (unit xor row modulo 8), zero beyond the tensor.
+struct TensorMap {
+  std::int32_t arg = 0;                   ///< position in Artifact::args
+  std::vector<SizeExpr> shape;            ///< elements, innermost dimension first; at most 5
+  std::vector<SizeExpr> strides_bytes;    ///< of the dimensions behind the first: multiples of 16
+  std::vector<std::int32_t> box;          ///< elements of each dimension that one copy takes: 128 bytes of the first
+  bool operator==(const TensorMap&) const = default;
+};
+
 /// One kernel launch on a CUDA device. Parameters of the entry: the address of each of Artifact::args in order, then each
-/// of Artifact::symbols in order as int64.
+/// of Artifact::symbols in order as int64, then the encoded tensor maps of 128 bytes each.
 struct CudaLaunch {
   std::string entry;
   std::array<SizeExpr, 3> grid{1, 1, 1};
@@ -45,6 +55,7 @@ struct CudaLaunch {
   std::array<std::int32_t, 3> cluster{1, 1, 1};
   SizeExpr shared_bytes = 0;
   bool programmatic_dependent = false;
+  std::vector<TensorMap> tensor_maps;
   bool operator==(const CudaLaunch&) const = default;
 };
 using Launch = std::variant<CpuLaunch, CudaLaunch>;

@@ -77,6 +77,8 @@ enum class ErrorCode : std::int32_t {
   bad_trace = 218,
   trace_version = 219,
   no_template = 220,
+  illegal_ring = 221,
+  illegal_tensorize = 222,
   // compile
   compile_failed = 300,
   unsupported_target = 301,

@@ -39,8 +39,9 @@ enum class Tail : std::uint8_t {
 /// Where a staged or local buffer lives. On a CPU `shared` is private memory of the worker, `registers` a small array
 /// that is indexed by constants once its loops are unrolled or vectorized, `global` is workspace. On a GPU `shared` is
 /// memory of the block; `registers` outside the thread loops are spread over the threads by the loops that index them,
-/// and what no thread loop indexes every thread holds.
-enum class Place : std::uint8_t { global, shared, registers };
+/// and what no thread loop indexes every thread holds. `fragment`: accumulators of tensor cores (see tensorize), up to
+/// 65536 elements of a block.
+enum class Place : std::uint8_t { global, shared, registers, fragment };
 
 /// What of a GPU carries out a loop. Blocks of a grid run independently; threads of a block see what a thread loop did
 /// once it is over. `across`: the loop combines one value of each thread. `last_block`: a loop behind a grid, carried out
@@ -134,6 +135,14 @@ class Schedule {
   /// iterations with index % ways == w (`interleaved`, for vector lanes) or the w-th block (for workers). Returns
   /// {loop over ways, inner loop, loop of the combination}.
   std::vector<LoopId> reduce_across(const LoopId& loop, std::int64_t ways, bool interleaved, Place place);
+
+  // ---- steps: tensor cores
+  /// The nest of `row`, `column` and `reduction` (constant, in this order, innermost) is done by tensor cores: a sum of
+  /// products of two tiles in shared memory, in a fragment.
+  void tensorize(const LoopId& row, const LoopId& column, const LoopId& reduction);
+  /// Copies staged in shared memory at `loop` become slots of rings, filled by the copy engine `depth` iterations ahead
+  /// of the tensor cores, which read them.
+  void ring(const LoopId& loop, std::int64_t depth);
 
   /// Stores to an output that the kernel does not read go past the caches.
   void stream(const std::string& buffer);

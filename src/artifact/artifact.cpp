@@ -65,6 +65,20 @@ ArtifactArg arg_from(const Json& j, std::size_t symbol_count) {
   return a;
 }
 
+Json map_json(const TensorMap& m) {
+  return {{"arg", m.arg}, {"shape", sizes_json(m.shape)}, {"strides_bytes", sizes_json(m.strides_bytes)}, {"box", m.box}};
+}
+
+TensorMap map_from(const Json& j, std::size_t symbol_count) {
+  TensorMap m{j.at("arg").get<std::int32_t>(), sizes_from(j.at("shape"), symbol_count),
+              sizes_from(j.at("strides_bytes"), symbol_count), j.at("box").get<std::vector<std::int32_t>>()};
+  const std::size_t rank = m.shape.size();
+  if (rank < 1 || rank > 5 || m.strides_bytes.size() + 1 != rank || m.box.size() != rank)
+    throw Malformed{"a tensor map of " + std::to_string(rank) + " dimensions, " + std::to_string(m.strides_bytes.size()) +
+                    " strides and a box of " + std::to_string(m.box.size())};
+  return m;
+}
+
 Json launch_json(const Launch& launch) {
   if (const auto* cpu = std::get_if<CpuLaunch>(&launch))
     return {{"kind", "cpu"},
@@ -72,7 +86,10 @@ Json launch_json(const Launch& launch) {
             {"extent", cpu->extent.text()},
             {"scratch_bytes", cpu->scratch_bytes.text()}};
   const auto& cuda = std::get<CudaLaunch>(launch);
+  Json maps = Json::array();
+  for (const TensorMap& m : cuda.tensor_maps) maps.push_back(map_json(m));
   return {{"kind", "cuda"},
+          {"tensor_maps", maps},
           {"entry", cuda.entry},
           {"grid", sizes_json(cuda.grid)},
           {"block", cuda.block},
@@ -100,6 +117,7 @@ Launch launch_from(const Json& j, std::size_t symbol_count) {
   out.cluster = j.at("cluster").get<std::array<std::int32_t, 3>>();
   out.shared_bytes = size_from(j.at("shared_bytes"), symbol_count);
   out.programmatic_dependent = j.at("programmatic_dependent").get<bool>();
+  for (const Json& m : j.value("tensor_maps", Json::array())) out.tensor_maps.push_back(map_from(m, symbol_count));
   return out;
 }
 
@@ -113,6 +131,10 @@ Artifact artifact_from(const Json& j, std::vector<std::uint8_t> image) {
   out.guard = std::move(*guard);
   for (const Json& launch : j.at("launches")) out.launches.push_back(launch_from(launch, out.symbols.size()));
   for (const Launch& launch : out.launches) {
+    if (const auto* cuda = std::get_if<CudaLaunch>(&launch))
+      for (const TensorMap& m : cuda->tensor_maps)
+        if (m.arg < 0 || static_cast<std::size_t>(m.arg) >= out.args.size())
+          throw Malformed{"a tensor map of argument " + std::to_string(m.arg) + " of " + std::to_string(out.args.size())};
     const auto* cpu = std::get_if<CpuLaunch>(&launch);
     if (cpu && cpu->entry_offset >= image.size())
       throw Malformed{"entry offset " + std::to_string(cpu->entry_offset) + " is outside the image of " +

@@ -57,6 +57,9 @@ std::string_view name(LoopKind kind) {
     case LoopKind::cluster_x: return "cluster_x";
     case LoopKind::across: return "across";
     case LoopKind::last_block: return "last_block";
+    case LoopKind::ring: return "ring";
+    case LoopKind::bulk: return "bulk";
+    case LoopKind::mma: return "mma";
   }
   throw_bug(__FILE__, __LINE__, "loop kind", std::to_string(static_cast<int>(kind)));
 }
@@ -65,8 +68,17 @@ bool is_grid(LoopKind kind) { return kind == LoopKind::grid_x || kind == LoopKin
 
 bool is_thread(LoopKind kind) { return kind == LoopKind::thread_x || kind == LoopKind::thread_y; }
 
+bool is_engine(LoopKind kind) { return kind == LoopKind::ring || kind == LoopKind::bulk || kind == LoopKind::mma; }
+
 bool is_unordered(LoopKind kind) {
-  return kind != LoopKind::serial && kind != LoopKind::unroll && kind != LoopKind::across;
+  switch (kind) {
+    case LoopKind::serial:
+    case LoopKind::unroll:
+    case LoopKind::across:
+    case LoopKind::ring:
+    case LoopKind::mma: return false;
+    default: return true;
+  }
 }
 
 std::string_view name(Memory memory) {

@@ -49,7 +49,7 @@ Stmt expand(const Stmt& s, std::set<ir::Var> varying) {
     return expand_one(*u);
   }
   // Threads combine what they hold in one go.
-  if (const auto* l = ir::as<ir::Loop>(s); l != nullptr && l->kind == ir::LoopKind::across) return s;
+  if (const auto* l = ir::as<ir::Loop>(s); l != nullptr && (l->kind == ir::LoopKind::across || l->kind == ir::LoopKind::mma)) return s;
   if (const auto* l = ir::as<ir::Loop>(s); l != nullptr && l->kind == ir::LoopKind::vectorize) varying.insert(l->var);
   if (const auto* l = ir::as<ir::Let>(s); l != nullptr && depends_on({l->value}, varying)) varying.insert(l->var);
   return ir::map_children(s, [](const Expr& e) { return e; }, [&](const Stmt& child) { return expand(child, varying); });

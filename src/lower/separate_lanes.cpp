@@ -25,7 +25,7 @@ bool touches_registers(const Stmt& s) {
   const ir::Accesses a = ir::buffers_of(s);
   for (const auto* list : {&a.read, &a.written})
     for (const ir::Buffer& b : *list)
-      if (b->memory == ir::Memory::registers) return true;
+      if (b->memory == ir::Memory::registers || b->memory == ir::Memory::fragment) return true;
   return false;
 }
 

@@ -14,7 +14,8 @@ constexpr std::int64_t kMostLanes = 4096;
 /// On a CPU the blocks of a grid are what its workers share out, and all else of a GPU runs in order.
 LoopKind on_cpu(LoopKind kind) {
   if (ir::is_grid(kind)) return LoopKind::parallel;
-  const bool is_gpu = ir::is_thread(kind) || kind == LoopKind::cluster_x || kind == LoopKind::across || kind == LoopKind::last_block;
+  const bool is_gpu = ir::is_thread(kind) || kind == LoopKind::cluster_x || kind == LoopKind::across || kind == LoopKind::last_block ||
+                      ir::is_engine(kind);
   return is_gpu ? LoopKind::serial : kind;
 }
 

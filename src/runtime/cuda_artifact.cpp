@@ -97,7 +97,10 @@ Status CudaArtifact::add_step(const CudaInfo& info, const Artifact& artifact, co
     return refuse(artifact, driver_.describe(status), ErrorCode::resource_exceeded,
                   "code for this GPU, and free device memory");
   std::size_t offset = 0, bytes = 0;
-  const std::size_t parameters = buffer_count_ + symbol_count_;
+  auto maps = TensorMaps::make(driver_, artifact, launch);
+  if (!maps.ok()) return refuse(artifact, entry + " with " + maps.error().found, maps.error().code, maps.error().works);
+  step.maps = std::move(*maps);
+  const std::size_t parameters = buffer_count_ + symbol_count_ + step.maps.size();
   if (driver_.parameter_info != nullptr &&
       ((parameters > 0 &&
         driver_.parameter_info(kernel, parameters - 1, &offset, &bytes) != cuda::kSuccess) ||

@@ -6,6 +6,7 @@
 
 #include "src/runtime/cuda_device.h"
 #include "src/runtime/fast_size.h"
+#include "src/runtime/tensor_maps.h"
 
 namespace loopwright::runtime {
 
@@ -21,6 +22,7 @@ class CudaArtifact final : public LoadedArtifact {
     FastSize shared_bytes;
     bool fixed = false;  ///< grid and shared bytes are constants
     std::array<cuda::LaunchAttribute, 2> attributes{};
+    TensorMaps maps;
   };
 
   /// bad_artifact when image and launches do not fit each other, resource_exceeded when the device cannot hold a block.

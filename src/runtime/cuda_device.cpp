@@ -86,7 +86,7 @@ std::byte* CudaDevice::reserve(MemoryKind kind, std::int64_t bytes, void* stream
 ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& call) const noexcept {
   const auto& artifact = static_cast<const CudaArtifact&>(loaded);
   // Every parameter is an address or an int64 that lies in the caller's tables: the driver reads it there.
-  void* parameters[kMaxCudaParameters];
+  void* parameters[kMaxCudaParameters + kMostTensorMaps];
   const std::size_t buffers = artifact.buffer_count();
   for (std::size_t i = 0; i < buffers; ++i) parameters[i] = const_cast<void**>(&call.buffers[i]);
   for (std::size_t i = 0; i < artifact.symbol_count(); ++i)
@@ -98,6 +98,14 @@ ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& cal
     if (!fill_config(step, call.symbols, config, code)) {
       if (code != ErrorCode::ok) return code;
       continue;
+    }
+    EncodedMaps maps;
+    if (step.maps.size() > 0) {
+      if (const cuda::Status encoded = step.maps.encode(driver_, call.buffers, call.symbols, maps); encoded != cuda::kSuccess) {
+        last_failure = encoded;
+        return ErrorCode::launch_failed;
+      }
+      for (std::size_t i = 0; i < step.maps.size(); ++i) parameters[buffers + artifact.symbol_count() + i] = &maps[i];
     }
     cuda::Status status = driver_.launch(&config, step.function, parameters, nullptr);
     if (status == cuda::kSuccess) [[likely]]

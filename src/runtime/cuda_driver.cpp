@@ -61,6 +61,7 @@ const char* fill_table(const SharedLibrary& library, CudaDriver& d) {
   take("cuEventRecord", &d.record_event);
   take("cuEventSynchronize", &d.wait_event);
   take("cuEventElapsedTime", &d.elapsed_ms);
+  library.find("cuTensorMapEncodeTiled", &d.encode_tensor_map);
   library.find("cuKernelGetParamInfo", &d.parameter_info);
   return missing;
 }

@@ -134,6 +134,10 @@ struct CudaDriver {
   Status (*record_event)(cuda::Event, cuda::Stream);
   Status (*wait_event)(cuda::Event);
   Status (*elapsed_ms)(float*, cuda::Event, cuda::Event);
+  /// Optional: a tensor map of 128 bytes, from data type, rank, address, shape, strides in bytes, box, element strides,
+  /// interleave, swizzle, L2 promotion and fill.
+  Status (*encode_tensor_map)(void*, int, std::uint32_t, void*, const std::uint64_t*, const std::uint64_t*,
+                              const std::uint32_t*, const std::uint32_t*, int, int, int, int);
   /// Optional: drivers before 12.4 lack it.
   Status (*parameter_info)(cuda::Kernel, std::size_t, std::size_t* offset, std::size_t* bytes);
 

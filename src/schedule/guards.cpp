@@ -72,12 +72,19 @@ class GuardDropper {
       if (const auto* l = as<ir::Loop>(s)) around = l;
     if (around == nullptr || !ir::uses(guard.condition, around->var)) return unchanged;
     const ir::Facts facts = facts_before(k_, site);
+    // Tensor cores do whole tiles, and one after the other when a condition stands around them.
+    if (writes_fragments(guard.then) && is_superfluous(site, *x, facts)) return guard.then;
     const Expr first = ir::simplify(ir::substitute(guard.condition, {{around->var, ir::int_imm(0)}}), facts);
     const bool always = facts.proves(first);
     ir::Facts when_first = facts;
     when_first.assume(first);
     if (!is_superfluous(site, *x, when_first)) return unchanged;
     return always ? guard.then : ir::if_then(first, guard.then);
+  }
+
+  static bool writes_fragments(const Stmt& s) {
+    const std::vector<ir::Buffer> written = ir::buffers_of(s).written;
+    return std::all_of(written.begin(), written.end(), [](const ir::Buffer& b) { return b->memory == ir::Memory::fragment; });
   }
 
   /// Whether the body may run wherever `facts` hold.

@@ -71,12 +71,16 @@ std::map<Var, int> count_uses(const Access& a, const std::vector<Var>& inner) {
   return uses;
 }
 
-void settle(Range& r, const Expr& shape, const ir::Facts& facts) {
+void settle(Range& r, const Expr& shape, const ir::Facts& facts, bool padded) {
   r.base = ir::simplify(r.base, facts);
   r.extent = ir::simplify(r.extent, facts);
   if (facts.bounds(r.extent).lo < 0)
     r.extent = ir::max(r.extent, ir::int_imm(0));  // loops without iterations
   const auto n = ir::as_int(shape), extent = ir::as_int(r.extent);
+  if (padded && n && extent && *extent > *n && is_zero(r.base)) {
+    r.exceeds = true;
+    return;
+  }
   if (is_zero(r.base) && (ir::same(r.extent, shape) || ir::same(r.extent, ir::simplify(shape, facts)) ||
                           (n && extent && *extent >= *n))) {
     r.extent = shape;
@@ -92,7 +96,7 @@ void settle(Range& r, const Expr& shape, const ir::Facts& facts) {
 }
 
 Range range_of(const Access& a, std::size_t d, const std::vector<Var>& inner, const std::map<Var, int>& uses,
-               const ir::Facts& facts, const ir::Facts& inside) {
+               const ir::Facts& facts, const ir::Facts& inside, bool padded) {
   const Expr& shape = a.buffer->shape[d];
   auto affine = ir::as_affine(a.index[d], inner);
   if (!affine) affine = ir::as_affine(ir::simplify(a.index[d], inside), inner);
@@ -121,7 +125,7 @@ Range range_of(const Access& a, std::size_t d, const std::vector<Var>& inner, co
       if (facts.bounds(left).lo >= 0) r.extent = left;
     }
   }
-  settle(r, shape, facts);
+  settle(r, shape, facts, padded);
   return r;
 }
 
@@ -147,13 +151,13 @@ Range join(const Range& a, const Range& b, const Expr& shape, const ir::Facts& f
   r.base = *offset < 0 ? b.base : a.base;
   r.extent = ir::int_imm(hi - lo);
   r.exact = (a.exact && lo == 0 && hi == *m) || (b.exact && lo == *offset && hi == *offset + *n);
-  settle(r, shape, facts);
+  settle(r, shape, facts, false);
   return r;
 }
 
 }  // namespace
 
-Region region_of(const Access& access, const ir::Facts& facts) {
+Region region_of(const Access& access, const ir::Facts& facts, bool padded) {
   std::vector<Var> inner;
   ir::Facts inside = facts;
   for (std::size_t i = 0; i < access.loops.size(); ++i) {
@@ -163,7 +167,7 @@ Region region_of(const Access& access, const ir::Facts& facts) {
   const std::map<Var, int> uses = count_uses(access, inner);
   Region region;
   for (std::size_t d = 0; d < access.index.size(); ++d)
-    region.push_back(range_of(access, d, inner, uses, facts, inside));
+    region.push_back(range_of(access, d, inner, uses, facts, inside, padded));
   return region;
 }
 
@@ -174,12 +178,12 @@ Region join(const Region& a, const Region& b, const ir::Buffer& buffer, const ir
 }
 
 Region region_of(const std::vector<Access>& accesses, const std::vector<ir::Buffer>& buffers,
-                 const ir::Facts& facts, bool reads_only) {
+                 const ir::Facts& facts, bool reads_only, bool padded) {
   std::optional<Region> region;
   for (const Access& a : accesses) {
     if (std::find(buffers.begin(), buffers.end(), a.buffer) == buffers.end() || (reads_only && a.writes()))
       continue;
-    const Region one = region_of(a, facts);
+    const Region one = region_of(a, facts, padded);
     region = region ? join(*region, one, a.buffer, facts) : one;
   }
   if (region) return *region;

@@ -19,13 +19,14 @@ struct Range {
 };
 using Region = std::vector<Range>;
 
-/// The box of one access; `facts` is what is known in front of the body that was its root.
-Region region_of(const Access& access, const ir::Facts& facts);
+/// The box of one access; `facts` is what is known in front of the body that was its root. `padded`: of a constant extent
+/// even where that is beyond a smaller buffer, as tensor cores take whole tiles.
+Region region_of(const Access& access, const ir::Facts& facts, bool padded = false);
 /// A box around both. `exact` is kept only where one side is exact and covers the other.
 Region join(const Region& a, const Region& b, const ir::Buffer& buffer, const ir::Facts& facts);
 /// The box of every access of these buffers (all of one shape) that `wanted` keeps; the whole buffer when there is none.
 Region region_of(const std::vector<Access>& accesses, const std::vector<ir::Buffer>& buffers,
-                 const ir::Facts& facts, bool reads_only);
+                 const ir::Facts& facts, bool reads_only, bool padded = false);
 /// The same box: equal bases and extents.
 bool same_box(const Region& a, const Region& b, const ir::Facts& facts);
 /// `[i*8 .. +8, 0 .. n]`.

@@ -185,6 +185,16 @@ std::vector<LoopId> Schedule::reduce_across(const LoopId& loop, std::int64_t way
   return as_loops(take(&step));
 }
 
+void Schedule::tensorize(const LoopId& row, const LoopId& column, const LoopId& reduction) {
+  const schedule::Step step = schedule::Tensorize{names_of({row, column, reduction})};
+  take(&step);
+}
+
+void Schedule::ring(const LoopId& loop, std::int64_t depth) {
+  const schedule::Step step = schedule::Ring{loop.name, depth};
+  take(&step);
+}
+
 void Schedule::stream(const std::string& buffer) {
   const schedule::Step step = schedule::Stream{buffer};
   take(&step);

@@ -75,7 +75,7 @@ const std::vector<std::string_view>& tail_words() {
 }
 
 const std::vector<std::string_view>& place_words() {
-  static const std::vector<std::string_view> words{"global", "shared", "registers"};
+  static const std::vector<std::string_view> words{"global", "shared", "registers", "fragment"};
   return words;
 }
 
@@ -104,6 +104,7 @@ ir::Memory memory_of(Place place) {
     case Place::global: return ir::Memory::global;
     case Place::shared: return ir::Memory::shared;
     case Place::registers: return ir::Memory::registers;
+    case Place::fragment: return ir::Memory::fragment;
   }
   return ir::Memory::global;
 }

@@ -12,6 +12,7 @@ using ir::Var;
 namespace {
 
 constexpr std::int64_t kMaxRegisterElements = 131072;  ///< of all blocks of a cluster
+constexpr std::int64_t kMaxFragmentElements = 65536;
 
 using BufferMap = std::map<ir::Buffer, ir::Buffer>;
 
@@ -64,7 +65,8 @@ IndexMap relative_to(const Region& region) {
 
 Result<ir::Buffer> make_local(const ir::Buffer& of, std::string name, std::vector<Expr> shape, Place place,
                               ErrorCode code) {
-  if (place == Place::registers) {
+  if (place == Place::registers || place == Place::fragment) {
+    const std::int64_t most = place == Place::fragment ? kMaxFragmentElements : kMaxRegisterElements;
     std::int64_t elements = 1;
     for (const Expr& n : shape) {
       const auto value = ir::as_int(n);
@@ -73,11 +75,11 @@ Result<ir::Buffer> make_local(const ir::Buffer& of, std::string name, std::vecto
             code,
             "the region of `" + of->name + "` has the extent " + ir::print(n) + ", which is not constant", {},
             "place shared, or a loop further in whose body uses a constant region");
-      elements = *value > kMaxRegisterElements ? kMaxRegisterElements + 1
-                                               : elements * std::max<std::int64_t>(1, *value);
-      if (elements > kMaxRegisterElements)
-        return rejected(ErrorCode::too_large, "the region of `" + of->name + "` has more than 131072 elements",
-                        {}, "place shared, or a loop further in whose body uses a smaller region");
+      elements = *value > most ? most + 1 : elements * std::max<std::int64_t>(1, *value);
+      if (elements > most)
+        return rejected(ErrorCode::too_large,
+                        "the region of `" + of->name + "` has more than " + std::to_string(most) + " elements", {},
+                        "place shared, or a loop further in whose body uses a smaller region");
     }
   }
   ir::BufferInfo info;

@@ -64,6 +64,8 @@ constexpr CodeRow kCodes[] = {
     LW_ROW(bad_trace),
     LW_ROW(trace_version),
     LW_ROW(no_template),
+    LW_ROW(illegal_ring),
+    LW_ROW(illegal_tensorize),
     LW_ROW(compile_failed),
     LW_ROW(unsupported_target),
     LW_ROW(resource_exceeded),

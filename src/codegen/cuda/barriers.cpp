@@ -63,6 +63,7 @@ class BarrierPlanner {
   }
 
   void visit_loop(const Stmt& s, const ir::Loop& l) {
+    if (ir::is_engine(l.kind)) return;  // a ring has barriers of its own, and nobody else touches its slots
     if (l.kind == LoopKind::across) {
       step(s);
       // Combining through slots waits for everybody after everything before was done.
@@ -114,7 +115,7 @@ class BarrierPlanner {
 
   void add(const ir::Buffer& buffer, const std::vector<Expr>& index, bool writes, const ir::Facts& facts,
            const std::map<ir::Var, ThreadLoop>& threads, std::vector<Touch>& out) const {
-    if (buffer->memory == ir::Memory::registers) return;
+    if (buffer->memory == ir::Memory::registers || buffer->memory == ir::Memory::fragment) return;
     Touch t{buffer, writes, std::nullopt};
     if (index.size() == 1) {
       const auto place = spread_index(index[0], threads, facts);

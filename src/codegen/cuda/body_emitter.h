@@ -13,7 +13,10 @@
 #include <vector>
 
 #include "src/codegen/cuda/barriers.h"
+#include "loopwright/artifact.h"
+#include "src/codegen/cuda/ring_plan.h"
 #include "src/codegen/cuda/spread.h"
+#include "src/ir/engine.h"
 #include "src/ir/kernel.h"
 #include "src/ir/monoid.h"
 #include "src/ir/simplify.h"
@@ -31,7 +34,13 @@ struct LaunchContext {
   std::int64_t shared_bytes = 0;      ///< used so far
   std::int64_t words_ahead = 0;       ///< most registers that a thread loads before it uses the first of them
   bool meets_cluster = false;         ///< blocks of a cluster have waited for each other, for the first time at the entry
+  std::int64_t consumers = 0;         ///< warpgroups of a region with a ring, in front of the producer's; else 0
+  std::vector<TensorMap> maps;        ///< of this launch, without what a text does not need: see use_map
+  std::vector<ir::Buffer> map_sources;
 };
+
+/// Whether a launch needs roles.
+bool has_ring(const ir::Stmt& s);
 
 class BodyEmitter {
  public:
@@ -147,7 +156,37 @@ class BodyEmitter {
   void emit_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t warps);
   void combine_values(ir::Monoid monoid, const std::vector<DType>& dtypes, std::vector<std::string>& into, const std::vector<std::string>& with);
 
+  // emit_ring.cpp: copy engine and tensor cores
+  struct Fragment {
+    std::string name;
+    std::int64_t tiles = 1, columns = 0;  ///< of 64 rows in one warpgroup
+    std::int64_t row_step = 0, column_step = 1;
+  };
+  struct RingState {
+    ir::Var loop, slot;
+    std::string slot_name, phase;
+    RingPlan plan;
+  };
+  bool feeds_ring(const ir::Stmt& s) const;
+  Status emit_roles(const ir::Stmt& body);
+  Status emit_ring(const ir::Loop& l);
+  Status emit_bulk(const ir::Loop& l);
+  Status emit_matrix_product(const ir::Loop& l);
+  Status emit_ring_ops(const std::vector<RingOp>& ops, const std::vector<ir::Stmt>& copies, const ir::Stmt& products);
+  Status allocate_fragment(const ir::Alloc& a);
+  Status place_rings(const ir::Stmt& body);
+  std::string fragment_element(const ir::Buffer& buffer, const ir::Expr& linear);
+  int use_map(const ir::BulkCopy& copy);
+  enum class Role : std::uint8_t { all, producer, consumer };
+
   LaunchContext& launch_;
+  Role role_ = Role::all;
+  std::vector<ir::Expr> conditions_;                 ///< around the statement
+  std::map<ir::Buffer, Fragment> fragments_;
+  std::map<ir::Buffer, ir::BulkCopy> ring_copies_;   ///< what fills a ring
+  std::map<ir::Buffer, std::int64_t> ring_offsets_;  ///< of the rings in shared memory
+  std::optional<RingState> ring_;
+  std::int64_t ring_barriers_ = 0;                   ///< their offset
   ir::Facts facts_;
   std::map<ir::Var, std::string> names_;
   std::map<ir::Var, bool> narrow_;
@@ -183,7 +222,6 @@ class BodyEmitter {
   int depth_ = 1;
   int number_ = 0;
   int serial_loops_ = 0;  ///< around, outside the thread loops
-  int conditions_ = 0;    ///< around
 };
 
 template <class Body>

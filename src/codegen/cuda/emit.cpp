@@ -120,15 +120,35 @@ class KernelEmitter {
   /// with it, it uses the registers that this number leaves.
   static std::string fewest_blocks(const LaunchContext& launch) {
     constexpr std::int64_t kRegistersOfSm = 65536, kFewWords = 16, kMostBlocks = 16;
-    if (launch.words_ahead < kFewWords) return {};
+    if (launch.consumers > 0 || launch.words_ahead < kFewWords) return {};  // a ring shares out registers itself
     // Rows of a cluster are few and long: registers are worth more than blocks.
     const std::int64_t other_registers = launch.block.cluster > 1 ? 96 : 48;
     return ", " + std::to_string(std::clamp<std::int64_t>(kRegistersOfSm / (launch.block.threads() * (launch.words_ahead + other_registers)), 1, kMostBlocks));
   }
 
+  /// A ring has a warpgroup more, which feeds it.
+  static std::int64_t count_threads(const LaunchContext& launch) {
+    return launch.block.threads() + (launch.consumers > 0 ? launch.block.x : 0);
+  }
+
+  /// What a tensor map says of its argument.
+  Status complete_maps(LaunchContext& launch) const {
+    for (std::size_t i = 0; i < launch.maps.size(); ++i) {
+      TensorMap& m = launch.maps[i];
+      m.arg = static_cast<std::int32_t>(std::find(buffers_.begin(), buffers_.end(), launch.map_sources[i]) - buffers_.begin());
+      const ArtifactArg& arg = out_.args[static_cast<std::size_t>(m.arg)];
+      for (std::size_t d = arg.shape.size(); d-- > 0;) {
+        m.shape.push_back(arg.shape[d]);
+        if (d + 1 < arg.shape.size())
+          m.strides_bytes.push_back(SizeExpr::apply(SizeExpr::Op::mul, arg.strides[d], SizeExpr(std::int64_t{size_bytes(arg.dtype)})));
+      }
+    }
+    return Unit{};
+  }
+
   std::string signature(const std::string& name, const LaunchContext& launch) const {
     const std::set<ir::Buffer>& written = launch.written;
-    std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(launch.block.threads()) + fewest_blocks(launch) +
+    std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(count_threads(launch)) + fewest_blocks(launch) +
                       ") " + name + "(";
     for (const ir::Buffer& b : buffers_) {
       const std::string type = b->dtype == DType::boolean ? "unsigned char" : std::string(c_type(b->dtype));
@@ -136,6 +156,7 @@ class KernelEmitter {
     }
     for (const std::string& p : parameters_) out += p + ", ";
     for (const ir::SymbolParam& s : kernel_.symbols) out += "const long long s_" + s.symbol.name + ", ";
+    for (std::size_t i = 0; i < launch.maps.size(); ++i) out += "const __grid_constant__ lw_tensor_map m" + std::to_string(i) + ", ";
     if (out.ends_with(", ")) out.resize(out.size() - 2);
     return out + ") {\n";
   }
@@ -156,9 +177,12 @@ class KernelEmitter {
                    "one of them"};
     const std::int64_t most_of_cluster = target_.capability >= 90 ? kMostOfCluster : 1;
     if (block.cluster > most_of_cluster) return exceed("blocks of a cluster", block.cluster, most_of_cluster);
+    if (has_ring(r.body) && target_.arch != "sm_90a")
+      return Error{ErrorCode::unsupported_target, "compiling kernel `" + kernel_.name + "` for " + target_.text(), "it has a ring for the tensor cores of Hopper", "", "cuda:sm_90a, or a schedule without `ring`"};
     if (block.threads() > target_.max_threads_per_block) return exceed("threads of a block", block.threads(), target_.max_threads_per_block);
     if (block.y > 15 && block.x > 32) return exceed("rows of threads that wait on their own", block.y, 15);
     LaunchContext launch{kernel_, block, {}, {}, pointers_, meeting.words};
+    if (has_ring(r.body)) launch.consumers = block.y;
     find_written(r, launch);
     BodyEmitter body(launch);
     CudaLaunch out;
@@ -187,13 +211,15 @@ class KernelEmitter {
     const bool is_static = launch.shared_bytes <= kStaticSharedBytes;
     std::string head = signature(name, launch);
     if (launch.shared_bytes > 0)
-      head += std::string("  ") + (is_static ? "" : "extern ") + "__shared__ __align__(16) unsigned char lw_shared[" +
+      head += std::string("  ") + (is_static ? "" : "extern ") + "__shared__ __align__(" + (launch.consumers > 0 ? "1024" : "16") + ") unsigned char lw_shared[" +
               (is_static ? std::to_string(launch.shared_bytes) : "") + "];\n";
     if (launch.meets_cluster) head += "  lw_cluster_begin();\n";
     out_.functions += head + text + "}\n";
     out.entry = name;
-    out.block = {static_cast<std::int32_t>(block.x), static_cast<std::int32_t>(block.y), 1};
+    out.block = {static_cast<std::int32_t>(block.x), static_cast<std::int32_t>(count_threads(launch) / block.x), 1};
     out.cluster[0] = static_cast<std::int32_t>(block.cluster);
+    LW_CHECK(complete_maps(launch));
+    out.tensor_maps = std::move(launch.maps);
     out.shared_bytes = is_static ? 0 : launch.shared_bytes;
     out_.launches.push_back(std::move(out));
     return Unit{};

@@ -149,7 +149,7 @@ void BodyEmitter::emit_exchanges(ir::Monoid monoid, const std::vector<DType>& dt
 /// All blocks of the cluster have begun: only then is their shared memory there. The arrival is the kernel's first
 /// statement, so that what comes before this waits for nobody.
 void BodyEmitter::enter_cluster() {
-  if (serial_loops_ + conditions_ > 0 && !failure_)
+  if ((serial_loops_ > 0 || !conditions_.empty()) && !failure_)
     failure_ = refuse("blocks of a cluster wait for each other inside a loop or a condition", "combinations over a cluster at the top of the kernel");
   if (!launch_.meets_cluster) line("lw_cluster_wait();");
   launch_.meets_cluster = true;

@@ -109,6 +109,7 @@ std::string BodyEmitter::local_index(const ir::Buffer& buffer, const Expr& linea
 }
 
 std::string BodyEmitter::place_of(const ir::Buffer& buffer, const Expr& linear) {
+  if (buffer->memory == Memory::fragment) return fragment_element(buffer, linear);
   if (buffer->memory == Memory::registers) {
     Expr local;
     const std::string at = local_index(buffer, linear, &local);
@@ -233,7 +234,7 @@ void BodyEmitter::load_wide(const std::vector<Expr>& parts, std::string guard, b
       return child;
     });
     const auto* l = ir::as<ir::Load>(e);
-    if (l == nullptr || l->buffer->memory == Memory::registers || lanes_->loads.contains(e.get())) return;
+    if (l == nullptr || l->buffer->memory == Memory::registers || l->buffer->memory == Memory::fragment || lanes_->loads.contains(e.get())) return;
     if (const auto it = ahead_.find(e.get()); it != ahead_.end()) {
       lanes_->loads[e.get()] = it->second;
       return;
@@ -299,6 +300,7 @@ bool BodyEmitter::store_wide(const ir::Store& s) {
   if (!base) return false;
   const std::int64_t bytes = size_bytes(s.buffer->dtype);
   const std::int64_t per_word = elements_per_word(s.buffer->dtype);
+  if (s.buffer->memory == Memory::fragment) return false;
   if (s.buffer->memory == Memory::registers) {
     if (per_word == 1 || lanes_->count % per_word != 0) return false;
     Expr local;
@@ -356,6 +358,8 @@ Status BodyEmitter::allocate(const ir::Alloc& a) {
     if (!n) return refuse("`" + b->name + "` has no constant shape", "global memory for what has a symbolic size");
     count *= std::max<std::int64_t>(*n, 1);
   }
+  if (b->memory == Memory::fragment) return allocate_fragment(a);
+  if (role_ == Role::producer || ring_offsets_.contains(b)) return emit_one(a.body);
   if (b->memory == Memory::shared) {
     const std::int64_t bytes = count * size_bytes(b->dtype);
     if (launch_.block.cluster > 1 && !is_in_axis(2))

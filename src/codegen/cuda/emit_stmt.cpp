@@ -54,7 +54,7 @@ Error BodyEmitter::refuse(std::string found, std::string works) const {
 
 Status BodyEmitter::emit(const Stmt& body) {
   barriers_ = plan_barriers(body, facts_, launch_.block);
-  LW_CHECK(emit_one(body));
+  LW_CHECK(launch_.consumers > 0 ? emit_roles(body) : emit_one(body));
   if (failure_) return *failure_;
   return Unit{};
 }
@@ -71,7 +71,12 @@ std::string BodyEmitter::thread_index(int axis) const {
 void BodyEmitter::barrier() {
   if (launch_.block.cluster > 1 && !is_in_axis(2)) return cluster_barrier();
   if (launch_.block.threads() == 1) return;
-  if (!is_in_axis(1) || launch_.block.y == 1) return line("__syncthreads();");
+  // The producer of a ring does not come along.
+  if (launch_.consumers > 0 && !is_in_axis(1)) {
+    const std::string groups = std::to_string(launch_.consumers), threads = std::to_string(launch_.block.threads());
+    return line("lw_row_barrier(" + groups + ", " + threads + ");");
+  }
+  if (!is_in_axis(1) || (launch_.block.y == 1 && launch_.consumers == 0)) return line("__syncthreads();");
   const std::int64_t x = launch_.block.x;
   if (x == 1) return;
   if (x % 32 == 0) {
@@ -82,6 +87,7 @@ void BodyEmitter::barrier() {
 }
 
 Status BodyEmitter::emit_one(const Stmt& s) {
+  if (role_ == Role::producer && !feeds_ring(s)) return Unit{};
   if (barriers_.contains(s.get())) barrier();
   return std::visit(ir::on{[&](const ir::Loop& l) { return emit_loop(l); },
                            [&](const ir::Store& x) -> Status {
@@ -112,6 +118,9 @@ Status BodyEmitter::emit_one(const Stmt& s) {
 Status BodyEmitter::emit_loop(const ir::Loop& l) {
   const auto extent = ir::as_int(l.extent);
   if (extent && *extent <= 0) return Unit{};
+  if (l.kind == LoopKind::ring && ring_) return emit_ring(l);
+  if (l.kind == LoopKind::bulk && ring_) return emit_bulk(l);
+  if (l.kind == LoopKind::mma && ring_) return emit_matrix_product(l);
   if (l.kind == LoopKind::across && extent && *extent > 1) return emit_across(l);
   if (const auto axis = thread_axis(l.kind); axis && extent) {
     const bool taken = std::any_of(threads_.begin(), threads_.end(), [&](const auto& t) { return t.second.axis == *axis; });
@@ -260,10 +269,13 @@ Status BodyEmitter::emit_lanes_of(const Stmt& s) {
     begin({i->condition});
     if (!depends_on_lane(i->condition)) {
       const std::string condition = text(i->condition);
-      return block("if (" + condition + ") ", [&] {
+      conditions_.push_back(i->condition);
+      const Status status = block("if (" + condition + ") ", [&] {
         facts_.assume(i->condition);
         return emit_lanes_of(i->then);
       });
+      conditions_.pop_back();
+      return status;
     }
   }
   return emit_lane_by_lane(s);
@@ -291,12 +303,12 @@ Status BodyEmitter::emit_lane_by_lane(const Stmt& s) {
 Status BodyEmitter::emit_if(const ir::If& i) {
   begin({i.condition});
   const std::string condition = text(i.condition);
-  ++conditions_;
+  conditions_.push_back(i.condition);
   const Status status = block("if (" + condition + ") ", [&] {
     facts_.assume(i.condition);
     return emit_one(i.then);
   });
-  --conditions_;
+  conditions_.pop_back();
   return status;
 }
 
@@ -314,7 +326,7 @@ Status BodyEmitter::emit_let(const ir::Let& l) {
 }
 
 std::string BodyEmitter::only_thread(const ir::Buffer& buffer) const {
-  if (buffer->memory == ir::Memory::registers) return {};
+  if (buffer->memory == ir::Memory::registers || buffer->memory == ir::Memory::fragment) return {};
   const std::int64_t extents[] = {launch_.block.x, launch_.block.y, launch_.block.cluster};
   std::string indices;
   for (int axis = 0; axis < 3; ++axis)

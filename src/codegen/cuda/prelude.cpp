@@ -1,5 +1,7 @@
 #include "src/codegen/cuda/prelude.h"
 
+#include "src/codegen/cuda/tensor_text.h"
+
 #include <set>
 #include <vector>
 
@@ -123,7 +125,7 @@ std::string cuda_prelude(std::string_view text) {
     taken.push_back(d.text);
     all += d.text;
   }
-  std::string out;
+  std::string out = tensor_core_prelude(text);
   for (std::size_t i = taken.size(); i-- > 0;) out += "static __device__ __forceinline__ " + std::string(taken[i]) + "\n";
   return out;
 }

@@ -13,15 +13,17 @@
 #include "src/schedule/steps/merge.h"
 #include "src/schedule/steps/reduce_across.h"
 #include "src/schedule/steps/reorder.h"
+#include "src/schedule/steps/ring.h"
 #include "src/schedule/steps/split.h"
 #include "src/schedule/steps/stage.h"
 #include "src/schedule/steps/stream.h"
+#include "src/schedule/steps/tensorize.h"
 #include "src/schedule/steps/unroll.h"
 #include "src/schedule/steps/vectorize.h"
 
 namespace loopwright::schedule {
 
 using Step = std::variant<Split, Fuse, Merge, Reorder, Parallel, Bind, Unroll, Vectorize, InlineBuffer, ComputeAt,
-                          FuseEpilogue, Hold, Stage, ReduceAcross, Stream, AssumeMultiple, AssumeAlignment>;
+                          FuseEpilogue, Hold, Stage, ReduceAcross, Tensorize, Ring, Stream, AssumeMultiple, AssumeAlignment>;
 
 }  // namespace loopwright::schedule

@@ -190,7 +190,7 @@ Result<Applied> apply(const ir::Kernel& k, const FuseEpilogue& step) {
 
   const Stmt& body = site.loop().body;
   const ir::Facts facts = facts_inside(k, site);
-  const Region region = region_of(collect_accesses(body), tile, facts, false);
+  const Region region = region_of(collect_accesses(body), tile, facts, false, step.place == Place::fragment);
   std::vector<Stmt> loops;
   bool inside_user = false;
   for (const Stmt& s : site.path) {

@@ -26,6 +26,7 @@ struct Held {
   std::vector<Var> t;
   std::vector<Expr> conditions;
   std::set<ir::Buffer> written;  ///< by the body
+  bool padded = false;           ///< see region_of
 };
 
 bool includes(const std::vector<Expr>& all, const std::vector<Expr>& some) {
@@ -35,8 +36,9 @@ bool includes(const std::vector<Expr>& all, const std::vector<Expr>& some) {
 }
 
 Result<Held> find_held(const ir::Kernel& k, const ir::Buffer& buffer, const Site& site,
-                       const ir::Facts& facts) {
+                       const ir::Facts& facts, bool padded) {
   Held held;
+  held.padded = padded;
   held.buffers = update_group(k.body, buffer);
   const std::vector<Access> accesses = collect_accesses(site.loop().body);
   held.written = written_buffers(accesses);
@@ -51,11 +53,11 @@ Result<Held> find_held(const ir::Kernel& k, const ir::Buffer& buffer, const Site
   if (std::any_of(held.accesses.begin(), held.accesses.end(), [](const Access& a) { return a.local; }))
     return rejected(kHoldCode, "`" + buffer->name + "` is allocated inside the loop", k, site.stmt(),
                     "a loop inside its allocation");
-  held.region = region_of(held.accesses, held.buffers, facts, false);
+  held.region = region_of(held.accesses, held.buffers, facts, false, padded);
   for (std::size_t d = 0; d < held.region.size(); ++d) held.t.push_back(ir::fresh_var("t"));
   for (const Access& a : held.accesses) {
     if (!a.writes()) continue;
-    const Region own = region_of(a, facts);
+    const Region own = region_of(a, facts, padded);
     const bool exact = std::all_of(own.begin(), own.end(), [](const Range& r) { return r.exact; });
     if (!exact || !same_box(own, held.region, facts)) continue;
     const auto conditions = conditions_of(a, held.region, held.t, facts);
@@ -76,7 +78,7 @@ bool begins_with_write(const Held& held, const ir::Buffer& buffer, const ir::Fac
                [&](const Access& a) { return a.buffer == buffer; });
   const Access& first = own.front();
   if (first.kind != Access::Kind::write || !is_certain(first, facts)) return false;
-  const Region box = region_of(first, facts);
+  const Region box = region_of(first, facts, held.padded);
   if (!same_box(box, held.region, facts)) return false;
   if (!std::all_of(box.begin(), box.end(), [](const Range& r) { return r.exact; })) return false;
   const auto under = conditions_of(first, held.region, held.t, facts);
@@ -181,7 +183,7 @@ Result<Applied> apply(const ir::Kernel& k, const Hold& step) {
   LW_TRY(const Site site, require_loop(k, step.loop));
   LW_CHECK(require_room(k, site, step.place, kHoldCode));
   const ir::Facts facts = facts_inside(k, site);
-  LW_TRY(Held held, find_held(k, buffer, site, facts));
+  LW_TRY(Held held, find_held(k, buffer, site, facts, step.place == Place::fragment));
 
   Names names(k);
   std::map<ir::Buffer, ir::Buffer> local;

@@ -14,7 +14,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr ErrorCode kCode = ErrorCode::illegal_fuse;
+constexpr ErrorCode kMergeCode = ErrorCode::illegal_fuse;
 
 /// Items of a sequence, and of the allocations in it on the way to one of two statements.
 struct Items {
@@ -111,7 +111,7 @@ Status require_apart(const ir::Kernel& k, const Site& a, const Stmt& merged, std
       if (accesses[i].buffer != accesses[j].buffer || !(accesses[i].writes() || accesses[j].writes())) continue;
       const auto equal = equal_iterations(accesses[i], accesses[j], facts, written);
       if (equal && !equal->front())
-        return rejected(kCode, Conflict{accesses[i], accesses[j]}.text(), k, accesses[j].statement,
+        return rejected(kMergeCode, Conflict{accesses[i], accesses[j]}.text(), k, accesses[j].statement,
                         "loops of which each iteration uses only what the same iteration of the other computes");
     }
   return Unit{};
@@ -124,7 +124,7 @@ Result<std::vector<Stmt>> place(const ir::Kernel& k, const std::vector<Stmt>& it
     const bool is_needed = conflict(items[i], items[b]) ||
                            std::any_of(before.begin(), before.end(), [&](const Stmt& s) { return conflict(items[i], s); });
     if (is_needed && conflict(items[a], items[i]))
-      return rejected(kCode, "what lies between needs the first loop, and the second needs it", k, items[i], "loops that are apart");
+      return rejected(kMergeCode, "what lies between needs the first loop, and the second needs it", k, items[i], "loops that are apart");
     (is_needed ? before : after).push_back(items[i]);
   }
   std::vector<Stmt> out(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(a));
@@ -153,7 +153,7 @@ Result<Applied> apply(const ir::Kernel& k, const Merge& step) {
   const ir::Facts facts = facts_before(k, site_a);
   const bool fits = a.kind == b.kind && (ir::same(a.extent, b.extent) || ir::as_int(ir::simplify(a.extent - b.extent, facts)) == 0);
   if (!fits)
-    return rejected(kCode, "the extents are " + ir::print(a.extent) + " and " + ir::print(b.extent) + ", the kinds " + std::string(ir::name(a.kind)) + " and " + std::string(ir::name(b.kind)),
+    return rejected(kMergeCode, "the extents are " + ir::print(a.extent) + " and " + ir::print(b.extent) + ", the kinds " + std::string(ir::name(a.kind)) + " and " + std::string(ir::name(b.kind)),
                     k, site_b.stmt(), "loops of one extent and kind");
 
   const Stmt body = ir::substitute(a.body, {{a.var, ir::var(b.var)}});

@@ -144,6 +144,12 @@ Stmt make_copy(const ir::Buffer& buffer, const ir::Buffer& copy, const Layout& l
   return s;
 }
 
+/// Tensor cores take whole tiles: what is staged for them is padded with zeros.
+bool feeds_fragment(const Stmt& body) {
+  const std::vector<ir::Buffer> written = ir::buffers_of(body).written;
+  return std::any_of(written.begin(), written.end(), [](const ir::Buffer& b) { return b->memory == ir::Memory::fragment; });
+}
+
 /// The body with a buffer of the casts' dtype in place of `buffer` and the casts around its reads.
 struct Converted {
   ir::Buffer buffer;
@@ -238,7 +244,7 @@ Result<Applied> apply(const ir::Kernel& k, const Stage& step) {
                     step.loop.empty() ? body : site.stmt(), "a loop around its reads");
   LW_CHECK(check_source(k, buffer, site, step.loop.empty() ? body : site.stmt()));
 
-  layout.region = region_of(reads, {buffer}, facts, true);
+  layout.region = region_of(reads, {buffer}, facts, true, feeds_fragment(body));
   Converted source{buffer, body};
   if (step.converted) {
     LW_TRY(source, convert_reads(k, body, buffer));

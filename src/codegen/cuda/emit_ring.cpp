@@ -1,0 +1,349 @@
+// Regions with a ring: warpgroups that multiply on tensor cores, and behind them one whose first thread feeds the copy
+// engine. All of them go through the loops around; each carries out its part of the ring (see ring_plan.h).
+//
+// A slot of a ring lies in shared memory as the engine writes it: blocks of 64 columns, one behind the other, in each its
+// rows of 128 bytes, 16-byte units exchanged by the row modulo 8. Only the engine and the tensor cores see it, so no index
+// of the kernel says so.
+#include <algorithm>
+
+#include "src/codegen/cuda/body_emitter.h"
+#include "src/codegen/cuda/ops_text.h"
+#include "src/ir/rewrite.h"
+
+namespace loopwright::codegen {
+
+using ir::Expr;
+using ir::LoopKind;
+using ir::Stmt;
+
+namespace {
+
+constexpr std::int64_t kGroup = 128;             ///< threads of a warpgroup
+constexpr std::int64_t kTileRows = 64;           ///< of one instruction
+constexpr std::int64_t kSummands = 16;           ///< of one instruction, for elements of two bytes
+constexpr std::int64_t kBlockColumns = 64;       ///< elements of two bytes in 128
+constexpr std::int64_t kRowBytes = 128;
+constexpr std::int64_t kSlotAlignment = 1024;    ///< the pattern of exchanged units repeats
+
+bool contains(const Stmt& s, LoopKind kind) {
+  bool found = false;
+  ir::walk(s, [&](const Stmt& x) {
+    const auto* l = ir::as<ir::Loop>(x);
+    found = found || (l != nullptr && l->kind == kind);
+  }, [](const Expr&) {});
+  return found;
+}
+
+std::vector<const ir::Loop*> loops_of(const Stmt& s, LoopKind kind) {
+  std::vector<const ir::Loop*> out;
+  ir::walk(s, [&](const Stmt& x) {
+    const auto* l = ir::as<ir::Loop>(x);
+    if (l != nullptr && l->kind == kind) out.push_back(l);
+  }, [](const Expr&) {});
+  return out;
+}
+
+std::int64_t count_of(const ir::BufferInfo& b) {
+  std::int64_t count = 1;
+  for (const Expr& n : b.shape) count *= ir::as_int(n).value_or(0);
+  return count;
+}
+
+/// Value of an index at given thread numbers; empty when it holds anything else.
+std::optional<std::int64_t> evaluate(const Expr& e, const std::map<ir::Var, std::int64_t>& values) {
+  if (const auto i = ir::as_int(e)) return i;
+  if (const auto* v = ir::as<ir::VarRef>(e)) {
+    const auto it = values.find(v->var);
+    return it == values.end() ? std::nullopt : std::optional(it->second);
+  }
+  const auto* x = ir::as<ir::Binary>(e);
+  if (x == nullptr) return std::nullopt;
+  const auto a = evaluate(x->a, values), b = evaluate(x->b, values);
+  if (!a || !b) return std::nullopt;
+  switch (x->op) {
+    case ir::BinaryOp::add: return *a + *b;
+    case ir::BinaryOp::sub: return *a - *b;
+    case ir::BinaryOp::mul: return *a * *b;
+    // Thread numbers and constants that divide are not negative.
+    case ir::BinaryOp::floor_div: return *a >= 0 && *b > 0 ? std::optional(*a / *b) : std::nullopt;
+    case ir::BinaryOp::lt: return std::int64_t{*a < *b};
+    case ir::BinaryOp::le: return std::int64_t{*a <= *b};
+    case ir::BinaryOp::and_: return std::int64_t{*a != 0 && *b != 0};
+    case ir::BinaryOp::mod: return *a >= 0 && *b > 0 ? std::optional(*a % *b) : std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
+/// Bytes from the begin of a slot to the element with this position in it.
+Expr bytes_in_slot(const Expr& position, const ir::BulkCopy& c, const ir::Facts& facts) {
+  const auto n = [](std::int64_t v) { return ir::int_imm(v); };
+  const Expr row = ir::floor_div(position, n(c.columns)), column = ir::mod(position, n(c.columns));
+  return ir::simplify(ir::floor_div(column, n(kBlockColumns)) * n(c.rows * kRowBytes) + row * n(kRowBytes) +
+                          ir::mod(position, n(kBlockColumns)) * n(2), facts);
+}
+
+}  // namespace
+
+bool has_ring(const Stmt& s) { return contains(s, LoopKind::ring); }
+
+bool BodyEmitter::feeds_ring(const Stmt& s) const { return contains(s, LoopKind::bulk); }
+
+/// Gives every ring its place, from the begin of shared memory on, and the barriers theirs.
+Status BodyEmitter::place_rings(const Stmt& body) {
+  const auto rings = loops_of(body, LoopKind::ring);
+  if (rings.size() != 1) return refuse(std::to_string(rings.size()) + " rings in one launch", "one");
+  if (launch_.block.x != kGroup) return refuse("rows of " + std::to_string(launch_.block.x) + " threads around tensor cores", "128, a warpgroup");
+  std::int64_t depth = 0;
+  for (const ir::Loop* copy : loops_of(rings[0]->body, LoopKind::bulk)) {
+    LW_TRY(const ir::BulkCopy c, ir::match_bulk_copy(*copy, facts_));
+    const std::int64_t elements = count_of(*c.target), slot = c.rows * c.columns;
+    if (c.rows % 8 != 0 || (depth != 0 && depth != elements / slot)) return refuse("slots of " + std::to_string(c.rows) + " rows in rings of different depths", "a multiple of 8 rows, one depth");
+    depth = elements / slot;
+    launch_.shared_bytes = (launch_.shared_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+    ring_offsets_[c.target] = launch_.shared_bytes;
+    launch_.shared_bytes += elements * size_bytes(c.target->dtype);
+    ring_copies_.emplace(c.target, c);
+  }
+  ring_barriers_ = launch_.shared_bytes;
+  launch_.shared_bytes += depth * 16;
+  std::vector<std::int64_t> bytes;
+  for (const ir::Loop* copy : loops_of(rings[0]->body, LoopKind::bulk)) {
+    LW_TRY(const ir::BulkCopy c, ir::match_bulk_copy(*copy, facts_));
+    for (std::int64_t column = 0; column < c.columns; column += kBlockColumns) bytes.push_back(c.rows * kRowBytes);
+  }
+  ring_ = RingState{rings[0]->var, {}, {}, {}, plan_ring(depth, launch_.consumers, bytes)};
+  // Long enough that every parity comes twice; what holds for two rounds holds for all.
+  return simulate_ring(ring_->plan, 4 * depth + 1);
+}
+
+Status BodyEmitter::emit_roles(const Stmt& body) {
+  LW_CHECK(place_rings(body));
+  const std::int64_t consumers = launch_.consumers, depth = ring_->plan.depth;
+  line("const unsigned lw_base = lw_shared_address(lw_shared), lw_full = lw_base + " + std::to_string(ring_barriers_) + ", lw_empty = lw_full + " + std::to_string(depth * 8) + ";");
+  line("if (threadIdx.x + threadIdx.y == 0) {");
+  line("  for (int i = 0; i < " + std::to_string(depth) + "; ++i) { lw_barrier_init(lw_full + i * 8, 1); lw_barrier_init(lw_empty + i * 8, " +
+       std::to_string(ring_->plan.empty_arrivals) + "); }");
+  line("  lw_barrier_fence();");
+  line("}");
+  line("__syncthreads();");
+  // Registers that the producer does not need; the sums of both sides are what the launch was given.
+  const std::string down = consumers == 2 ? "lw_registers_down_40();" : consumers == 3 ? "lw_registers_down_32();" : "";
+  const std::string up = consumers == 2 ? "lw_registers_up_232();" : consumers == 3 ? "lw_registers_up_160();" : "";
+  LW_CHECK(block("if (threadIdx.y == " + std::to_string(consumers) + ") ", [&] {
+    if (!down.empty()) line(down);
+    role_ = Role::producer;
+    return block("if (threadIdx.x == 0) ", [&] { return emit_one(body); });
+  }));
+  return block("else ", [&] {
+    if (!up.empty()) line(up);
+    role_ = Role::consumer;
+    return emit_one(body);
+  });
+}
+
+Status BodyEmitter::emit_ring(const ir::Loop& l) {
+  RingState& ring = *ring_;
+  ring.loop = l.var;
+  ring.slot = ir::fresh_var("slot");
+  ring.slot_name = fresh("slot");
+  ring.phase = fresh("phase");
+  line("int " + ring.slot_name + " = 0;");
+  line("unsigned " + ring.phase + " = 0;");
+  begin({l.extent});
+  const std::string end = index(l.extent), name = fresh(l.var.hint);
+  // The slot instead of the iteration modulo the depth.
+  const Expr depth = ir::int_imm(ring.plan.depth);
+  const auto slot_for = [&](const Expr& e) {
+    const auto* x = ir::as<ir::Binary>(e);
+    const auto* v = x != nullptr && x->op == ir::BinaryOp::mod ? ir::as<ir::VarRef>(x->a) : nullptr;
+    return v != nullptr && v->var == l.var && ir::same(x->b, depth) ? ir::var(ring.slot) : e;
+  };
+  const Stmt body = ir::rewrite(l.body, slot_for, [](const Stmt& s) { return s; });
+  std::vector<Stmt> copies, products;
+  for (const Stmt& s : ir::as<ir::Seq>(body) != nullptr ? ir::as<ir::Seq>(body)->items : std::vector<Stmt>{body})
+    (contains(s, LoopKind::bulk) ? copies : products).push_back(s);
+  line("#pragma unroll 1");  // copies of the body would share registers that products under way write
+  LW_CHECK(block("for (int " + name + " = 0; " + name + " < " + end + "; ++" + name + ") ", [&]() -> Status {
+    bind(l.var, name, l.extent);
+    bind(ring.slot, ring.slot_name, depth);
+    LW_CHECK(emit_ring_ops(role_ == Role::producer ? ring.plan.producer : ring.plan.consumer, copies, ir::seq(products)));
+    if (role_ == Role::consumer) line("lw_last = " + ring.slot_name + ";");
+    line("if (++" + ring.slot_name + " == " + std::to_string(ring.plan.depth) + ") { " + ring.slot_name + " = 0; " + ring.phase + " ^= 1; }");
+    return Unit{};
+  }));
+  if (role_ == Role::producer) return Unit{};
+  LW_CHECK(emit_ring_ops(ring.plan.consumer_last, {}, ir::seq({})));
+  for (const auto& [buffer, f] : fragments_)
+    for (std::int64_t t = 0; t < f.tiles; ++t) line("lw_settled_" + std::to_string(f.columns / 2) + "(" + f.name + "[" + std::to_string(t) + "]);");
+  return Unit{};
+}
+
+Status BodyEmitter::emit_ring_ops(const std::vector<RingOp>& ops, const std::vector<Stmt>& copies, const Stmt& products) {
+  const RingState& ring = *ring_;
+  const std::string full = "lw_full + " + ring.slot_name + " * 8", empty = "lw_empty + " + ring.slot_name + " * 8";
+  bool copied = false;
+  for (const RingOp& op : ops) {
+    switch (op.action) {
+      case RingAction::wait_empty: line("lw_wait(" + empty + ", " + ring.phase + " ^ 1);"); break;
+      case RingAction::wait_full: line("lw_wait(" + full + ", " + ring.phase + ");"); break;
+      case RingAction::expect: line("lw_expect(" + full + ", " + std::to_string(op.bytes) + ");"); break;
+      case RingAction::copy:
+        // One statement of the kernel is as many operations as it has blocks of columns.
+        if (!std::exchange(copied, true))
+          for (const Stmt& s : copies) LW_CHECK(emit_one(s));
+        break;
+      case RingAction::multiply:
+        line("lw_products_begin();");
+        LW_CHECK(emit_one(products));
+        line("lw_products_commit();");
+        break;
+      case RingAction::settle: line("lw_products_wait_" + std::to_string(op.back) + "();"); break;
+      case RingAction::release:
+        // -1 before the first iteration.
+        line("if ((threadIdx.x & 31) == 0 && lw_last >= 0) lw_release(lw_empty + lw_last * 8);");
+        break;
+    }
+  }
+  return Unit{};
+}
+
+int BodyEmitter::use_map(const ir::BulkCopy& c) {
+  TensorMap map;
+  const std::size_t rank = c.source->shape.size();
+  for (std::size_t d = rank; d-- > 0;)
+    map.box.push_back(static_cast<std::int32_t>(d + 1 == rank ? kBlockColumns : c.row_dim == d ? c.rows : 1));
+  for (std::size_t i = 0; i < launch_.maps.size(); ++i)
+    if (launch_.map_sources[i] == c.source && launch_.maps[i].box == map.box) return static_cast<int>(i);
+  launch_.maps.push_back(std::move(map));
+  launch_.map_sources.push_back(c.source);
+  return static_cast<int>(launch_.maps.size()) - 1;
+}
+
+/// A copy to the current slot, a block of columns at a time.
+Status BodyEmitter::emit_bulk(const ir::Loop& l) {
+  LW_TRY(const ir::BulkCopy c, ir::match_bulk_copy(l, facts_));
+  const std::int64_t slot_bytes = c.rows * c.columns * size_bytes(c.target->dtype);
+  const int map = use_map(c);
+  begin(c.at);
+  std::vector<std::string> at;
+  for (std::size_t d = c.at.size(); d-- > 0;) at.push_back(index(c.at[d]));
+  for (std::int64_t column = 0; column < c.columns; column += kBlockColumns) {
+    std::string text = "lw_copy_" + std::to_string(at.size()) + "(lw_base + " + std::to_string(ring_offsets_.at(c.target) + column / kBlockColumns * c.rows * kRowBytes) + " + " +
+                       ring_->slot_name + " * " + std::to_string(slot_bytes) + ", &m" + std::to_string(map) + ", ";
+    for (std::size_t d = 0; d < at.size(); ++d) text += at[d] + (d == 0 && column > 0 ? " + " + std::to_string(column) : "") + ", ";
+    line(text + "lw_full + " + ring_->slot_name + " * 8);");
+  }
+  return Unit{};
+}
+
+Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
+  LW_TRY(const ir::MatrixProduct p, ir::match_matrix_product(l, facts_));
+  const Fragment& f = fragments_.at(p.acc);
+  // Which tile of the warpgroup, the same one in each of them.
+  std::optional<std::int64_t> tile;
+  for (std::int64_t y = 0; y < launch_.consumers; ++y) {
+    std::map<ir::Var, std::int64_t> values;
+    for (const auto& [v, loop] : threads_) values[v] = loop.axis == 1 ? y : 0;
+    const auto at = evaluate(ir::substitute(p.acc_at, lets_), values);
+    const std::int64_t of_tile = kTileRows * p.row_step;
+    const std::int64_t found = at && *at % of_tile == 0 ? *at / of_tile - y * f.tiles : -1;
+    if (found < 0 || found >= f.tiles || (tile && *tile != found))
+      return refuse("warpgroups do not own neighbouring tiles of `" + p.acc->name + "`", "rows split into warpgroups, tiles and 64 rows");
+    tile = found;
+  }
+  line("{");
+  ++depth_;
+  std::string descriptors[2];
+  std::int64_t step_bytes[2][2];  // inside a block of columns, and from one to the next
+  bool transposed[2];
+  const ir::MatrixProduct::Operand* operands[] = {&p.a, &p.b};
+  for (int i = 0; i < 2; ++i) {
+    const ir::MatrixProduct::Operand& o = *operands[i];
+    const auto copy = ring_copies_.find(o.buffer);
+    if (copy == ring_copies_.end()) return refuse("`" + o.buffer->name + "` is no ring", "ring at the loop that stages it");
+    const ir::BulkCopy& c = copy->second;
+    transposed[i] = o.reduction != 1;
+    if ((transposed[i] ? o.reduction : o.along) != c.columns) return refuse("`" + o.buffer->name + "` is read across its rows", "rows of the tile as they are staged");
+    const Expr position = ir::simplify(ir::substitute(o.at, lets_) - ir::var(ring_->slot) * ir::int_imm(c.rows * c.columns), facts_);
+    if (facts_.divisor(position) % kBlockColumns != 0) return refuse("a tile of `" + o.buffer->name + "` begins inside a block of 64 columns", "tiles of a multiple of 64");
+    const Expr bytes = bytes_in_slot(position, c, facts_);
+    begin({bytes});
+    // From one block of 64 rows or columns to the next; not looked at where the summands lie side by side.
+    const std::int64_t leading = transposed[i] ? c.rows * kRowBytes : 16;
+    descriptors[i] = name_value("unsigned long long", "lw_descriptor(lw_base + " + std::to_string(ring_offsets_.at(o.buffer)) + " + " + ring_->slot_name + " * " +
+                                                          std::to_string(c.rows * c.columns * 2) + " + " + index(bytes) + ", " + std::to_string(leading) + ")");
+    step_bytes[i][0] = transposed[i] ? kSummands * kRowBytes : kSummands * 2;
+    step_bytes[i][1] = transposed[i] ? kBlockColumns * kRowBytes : c.rows * kRowBytes;
+  }
+  const std::string call = std::string("lw_wgmma_") + (p.a.buffer->dtype == DType::bf16 ? "bf16" : "f16") + "_" + std::to_string(p.n) + "_" + (transposed[0] ? "1" : "0") + (transposed[1] ? "1" : "0");
+  for (std::int64_t k = 0; k < p.k; k += kSummands) {
+    const auto at = [&](int i) {
+      const std::int64_t bytes = k / kBlockColumns * step_bytes[i][1] + k % kBlockColumns / kSummands * step_bytes[i][0];
+      return descriptors[i] + " + " + std::to_string(bytes / 16);
+    };
+    line(call + "(" + f.name + "[" + std::to_string(*tile) + "], " + at(0) + ", " + at(1) + ");");
+  }
+  --depth_;
+  line("}");
+  return Unit{};
+}
+
+/// Tiles of 64 rows: each warpgroup has as many neighbouring ones.
+Status BodyEmitter::allocate_fragment(const ir::Alloc& a) {
+  const auto products = loops_of(a.body, LoopKind::mma);
+  Fragment f{fresh(a.buffer->name), 1, 0};
+  for (const ir::Loop* l : products) {
+    const auto p = ir::match_matrix_product(*l, facts_);
+    if (!p.ok()) return refuse(p.error().found, p.error().works);
+    if (p->acc != a.buffer) continue;
+    f.columns = p->n;
+    f.row_step = p->row_step;
+    f.column_step = p->column_step;
+  }
+  const std::int64_t count = count_of(*a.buffer), of_groups = kTileRows * f.columns * launch_.consumers;
+  if (f.columns == 0 || of_groups == 0 || count % of_groups != 0)
+    return refuse("the fragment `" + a.buffer->name + "` of " + std::to_string(count) + " elements is not shared out among " + std::to_string(launch_.consumers) + " warpgroups",
+                  "a product on tensor cores inside, 64 rows of it a multiple of times in each warpgroup");
+  f.tiles = count / of_groups;
+  const std::int64_t rows = f.tiles * launch_.consumers * kTileRows;
+  if (f.column_step == 1 ? f.row_step != f.columns : f.column_step != rows) return refuse("the fragment `" + a.buffer->name + "` has gaps", "a tile of exactly the rows and columns");
+  fragments_[a.buffer] = f;
+  if (role_ == Role::consumer) {
+    line("float " + f.name + "[" + std::to_string(f.tiles) + "][" + std::to_string(f.columns / 2) + "];");
+    line("int lw_last = -1;");
+  }
+  return emit_one(a.body);
+}
+
+/// The register that holds an element, the same one in all threads: each of them must ask for an element that it holds.
+std::string BodyEmitter::fragment_element(const ir::Buffer& buffer, const Expr& linear) {
+  const Fragment& f = fragments_.at(buffer);
+  const Expr in_lane = lanes_ ? ir::substitute(linear, {{lanes_->var, ir::int_imm(lanes_->now)}}) : linear;
+  const Expr position = ir::simplify(ir::substitute(in_lane, lets_), facts_);
+  std::optional<std::pair<std::int64_t, std::int64_t>> place;
+  for (std::int64_t y = 0; y < launch_.consumers; ++y)
+    for (std::int64_t x = 0; x < kGroup; ++x) {
+      std::map<ir::Var, std::int64_t> values;
+      for (const auto& [v, loop] : threads_) values[v] = loop.axis == 1 ? y : x;
+      // Under a condition that lets one row alone pass, the index may say no more which thread has it.
+      const bool excluded = std::any_of(conditions_.begin(), conditions_.end(), [&](const Expr& c) { return evaluate(ir::substitute(c, lets_), values) == 0; });
+      if (excluded) continue;
+      const auto at = evaluate(position, values);
+      const std::int64_t row = !at ? 0 : f.column_step == 1 ? *at / f.row_step : *at % f.column_step;
+      const std::int64_t column = !at ? 0 : f.column_step == 1 ? *at % f.row_step : *at / f.column_step;
+      const std::int64_t in_tile = row % kTileRows, tile = row / kTileRows - y * f.tiles;
+      const std::int64_t owner = in_tile / 16 * 32 + in_tile % 8 * 4 + column % 8 / 2;
+      const std::pair found{tile, column / 8 * 4 + in_tile / 8 % 2 * 2 + column % 2};
+      if (!at || *at < 0 || tile < 0 || tile >= f.tiles || owner != x || (place && *place != found)) {
+        if (!failure_)
+          failure_ = refuse("threads ask for elements of the fragment `" + buffer->name + "` that others hold",
+                            "rows split by 4, 2, 8 and columns by 4, 2; the 4, 8 and 4 of these fused and bound to thread_x");
+        return f.name + "[0][0]";
+      }
+      place = found;
+    }
+  if (!place) return "0.0f";  // no thread gets here
+  return f.name + "[" + std::to_string(place->first) + "][" + std::to_string(place->second) + "]";
+}
+
+}  // namespace loopwright::codegen

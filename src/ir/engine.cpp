@@ -1,0 +1,164 @@
+#include "src/ir/engine.h"
+
+#include <algorithm>
+
+#include "src/ir/rewrite.h"
+
+namespace loopwright::ir {
+namespace {
+
+Error no_match(std::string found, std::string works) { return {ErrorCode::bad_argument, {}, std::move(found), {}, std::move(works)}; }
+
+struct Nest {
+  std::vector<Var> vars;
+  std::vector<std::int64_t> extents;
+  Stmt leaf;
+};
+
+/// Constant loops directly in each other.
+std::optional<Nest> take_nest(const Loop& outer, Facts& facts) {
+  Nest out;
+  const Loop* l = &outer;
+  while (l != nullptr) {
+    const auto extent = as_int(simplify(l->extent, facts));
+    if (!extent) return std::nullopt;
+    facts.bind_loop(l->var, l->extent);
+    out.vars.push_back(l->var);
+    out.extents.push_back(*extent);
+    out.leaf = l->body;
+    l = as<Loop>(l->body);
+  }
+  return out;
+}
+
+void take_conjuncts(const Expr& e, std::vector<Expr>& out) {
+  const auto* x = as<Binary>(e);
+  if (x == nullptr || x->op != BinaryOp::and_ || e->dtype != DType::boolean) return out.push_back(e);
+  take_conjuncts(x->a, out);
+  take_conjuncts(x->b, out);
+}
+
+std::int64_t coefficient(const Affine& a, const Var& v) {
+  const auto it = a.coefficients.find(v);
+  return it == a.coefficients.end() ? 0 : it->second;
+}
+
+bool is_zero(const Expr& e) {
+  if (const auto* f = as<FloatImm>(e)) return f->value == 0;
+  const auto i = as_int(e);
+  return i && *i == 0;
+}
+
+/// Whether the condition says no more than that the load stays inside its buffer.
+bool keeps_inside(const Expr& condition, const Load& load, const Facts& facts) {
+  const auto* x = as<Binary>(condition);
+  if (x == nullptr || x->op != BinaryOp::lt) return false;
+  for (std::size_t d = 0; d < load.index.size(); ++d) {
+    const Expr difference = simplify((x->a - load.index[d]) - (x->b - load.buffer->shape[d]), facts);
+    if (as_int(difference) == 0) return true;
+  }
+  return false;
+}
+
+/// A tile's element as f32.
+const Load* factor_of(const Expr& e) {
+  const auto* c = as<Cast>(e);
+  return as<Load>(c != nullptr && e->dtype == DType::f32 ? c->a : e);
+}
+
+}  // namespace
+
+Expr linear_position(const BufferInfo& buffer, const std::vector<Expr>& index) {
+  Expr sum = int_imm(0), stride = int_imm(1);
+  for (std::size_t d = index.size(); d-- > 0;) {
+    sum = index[d] * stride + sum;
+    stride = stride * buffer.shape[d];
+  }
+  return sum;
+}
+
+Expr stride_of(const BufferInfo& buffer, std::size_t d) {
+  if (!buffer.strides.empty()) return buffer.strides[d];
+  Expr stride = int_imm(1);
+  for (std::size_t i = d + 1; i < buffer.shape.size(); ++i) stride = stride * buffer.shape[i];
+  return stride;
+}
+
+Result<BulkCopy> match_bulk_copy(const Loop& outer, const Facts& before) {
+  Facts facts = before;
+  const auto nest = take_nest(outer, facts);
+  const auto* store = nest ? as<Store>(nest->leaf) : nullptr;
+  if (store == nullptr) return no_match("it is not one store in loops of constant extents", "the loops of a copy that stage made");
+  Expr value = store->value;
+  std::vector<Expr> conditions;
+  if (const auto* s = as<Select>(value); s != nullptr && is_zero(s->b)) {
+    take_conjuncts(s->condition, conditions);
+    value = s->a;
+  }
+  const auto* load = as<Load>(value);
+  if (load == nullptr || load->buffer->memory != Memory::global)
+    return no_match("it computes or converts what it copies", "a copy of a parameter without casts");
+  for (const Expr& c : conditions)
+    if (!keeps_inside(c, *load, facts)) return no_match("it leaves out elements that the source has", "a copy that is zero beyond its source alone");
+
+  BulkCopy out{store->buffer, load->buffer, 1, 1, std::nullopt, {}, {}};
+  std::map<Var, Expr> first;
+  for (const Var& v : nest->vars) first[v] = int_imm(0);
+  std::optional<std::size_t> row, column;  // loops
+  for (std::size_t d = 0; d < load->index.size(); ++d) {
+    const auto place = as_affine(simplify(load->index[d], facts), nest->vars);
+    if (!place) return no_match("a source index is no sum of loops", "plain loops");
+    for (std::size_t i = 0; i < nest->vars.size(); ++i) {
+      if (nest->extents[i] == 1 || coefficient(*place, nest->vars[i]) == 0) continue;
+      auto& which = d + 1 == load->index.size() ? column : row;
+      if (coefficient(*place, nest->vars[i]) != 1 || which) return no_match("more than two loops walk over the source, or one in strides", "a copy of rows and columns");
+      which = i;
+      if (d + 1 != load->index.size()) out.row_dim = d;
+    }
+    out.at.push_back(simplify(substitute(load->index[d], first), before));
+  }
+  if (!column) return no_match("no loop walks along the source's memory", "a copy with columns");
+  if (row) out.rows = nest->extents[*row];
+  out.columns = nest->extents[*column];
+  const auto place = as_affine(simplify(linear_position(*store->buffer, store->index), facts), nest->vars);
+  const bool dense = place && coefficient(*place, nest->vars[*column]) == 1 && (!row || coefficient(*place, nest->vars[*row]) == out.columns);
+  if (!dense) return no_match("the target's rows are not the source's", "stage in the buffer's own order, without tiles");
+  out.origin = simplify(substitute(linear_position(*store->buffer, store->index), first), before);
+  return out;
+}
+
+Result<MatrixProduct> match_matrix_product(const Loop& outer, const Facts& before) {
+  const Error no = no_match("it is not three loops of constant extents around a sum of products of two tiles", "the innermost loops over rows, columns and summands of a product");
+  Facts facts = before;
+  const auto nest = take_nest(outer, facts);
+  const auto* u = nest && nest->vars.size() == 3 ? as<Update>(nest->leaf) : nullptr;
+  if (u == nullptr || u->monoid != Monoid::sum) return no;
+  const auto* times = as<Binary>(u->values[0]);
+  if (times == nullptr || times->op != BinaryOp::mul) return no;
+  const Load* factors[] = {factor_of(times->a), factor_of(times->b)};
+  if (factors[0] == nullptr || factors[1] == nullptr) return no;
+  std::map<Var, Expr> first;
+  for (const Var& v : nest->vars) first[v] = int_imm(0);
+  const auto place = [&](const BufferInfo& b, const std::vector<Expr>& index) { return as_affine(simplify(linear_position(b, index), facts), nest->vars); };
+  const Var &i = nest->vars[0], &j = nest->vars[1], &r = nest->vars[2];
+  MatrixProduct out;
+  out.m = nest->extents[0], out.n = nest->extents[1], out.k = nest->extents[2];
+  const auto acc = place(*u->buffers[0], u->index);
+  if (!acc || (coefficient(*acc, j) != 1 && coefficient(*acc, i) != 1) || coefficient(*acc, r) != 0) return no;
+  out.acc = u->buffers[0];
+  out.acc_at = simplify(acc->rest, before);
+  out.row_step = coefficient(*acc, i), out.column_step = coefficient(*acc, j);
+  for (const Load* l : factors) {
+    const auto at = place(*l->buffer, l->index);
+    if (!at) return no;
+    const bool is_left = coefficient(*at, j) == 0 && coefficient(*at, i) != 0;
+    const Var& along = is_left ? i : j;
+    MatrixProduct::Operand& o = is_left ? out.a : out.b;
+    if (o.buffer || coefficient(*at, is_left ? j : i) != 0) return no;
+    o = {l->buffer, simplify(at->rest, before), coefficient(*at, along), coefficient(*at, r)};
+    if (o.along == 0 || o.reduction == 0) return no;
+  }
+  return out;
+}
+
+}  // namespace loopwright::ir

@@ -1,0 +1,47 @@
+// What loops of the kinds `bulk` and `mma` say, taken apart: a copy that an engine carries out, and a product of tiles on
+// tensor cores. Steps ask whether a nest has this form, the emitter for what is in it. Both work on indices of any rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/ir/simplify.h"
+
+namespace loopwright::ir {
+
+/// Position of an element among all of a dense buffer.
+Expr linear_position(const BufferInfo& buffer, const std::vector<Expr>& index);
+/// Elements from one index of dimension `d` of any buffer to the next.
+Expr stride_of(const BufferInfo& buffer, std::size_t d);
+
+/// for i in 0..rows { for j in 0..columns { target[origin + i*columns + j] = source[.., at + i, .., at + j] } }, and zero
+/// where that is beyond the source.
+struct BulkCopy {
+  Buffer target, source;
+  std::int64_t rows = 1, columns = 1;
+  std::optional<std::size_t> row_dim;  ///< of the source; none where rows is 1
+  std::vector<Expr> at;                ///< first element, in every dimension of the source
+  Expr origin;                         ///< position of the first element in the target
+};
+/// bad_argument with `found` and `works` when the nest is no such copy.
+Result<BulkCopy> match_bulk_copy(const Loop& nest, const Facts& facts);
+
+/// for i in 0..m { for j in 0..n { for r in 0..k { acc[acc_at + i*row_step + j*column_step] += a[..] * b[..] } } }, one of
+/// the steps being 1.
+struct MatrixProduct {
+  struct Operand {
+    Buffer buffer;
+    Expr at;                    ///< position of the element with the loops at zero
+    std::int64_t along = 0;     ///< from one row (column) of the product to the next
+    std::int64_t reduction = 0; ///< from one summand to the next
+  };
+  Buffer acc;
+  Expr acc_at;
+  std::int64_t row_step = 0, column_step = 0;
+  std::int64_t m = 0, n = 0, k = 0;
+  Operand a, b;
+};
+/// bad_argument when the nest is no such product.
+Result<MatrixProduct> match_matrix_product(const Loop& nest, const Facts& facts);
+
+}  // namespace loopwright::ir

@@ -1,0 +1,116 @@
+#include "src/schedule/steps/ring.h"
+
+#include <algorithm>
+
+#include "src/ir/engine.h"
+#include "src/schedule/tile.h"
+
+namespace loopwright::schedule {
+
+using ir::as;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr ErrorCode kNoRing = ErrorCode::illegal_ring;
+constexpr std::int64_t kMostSlots = 16;
+constexpr std::int64_t kUnitBytes = 16;     ///< what the engine can address
+constexpr std::int64_t kSwizzleBytes = 128; ///< a row of a slot
+constexpr std::int64_t kMostRows = 256;
+constexpr std::size_t kMostDims = 5;
+
+/// A copy in front of the rest of a loop's body.
+struct StagedCopy {
+  ir::Buffer buffer;
+  Stmt copy;
+};
+
+/// What keeps the engine from the copy; empty for nothing.
+std::string find_obstacle(const ir::Kernel& k, const ir::BulkCopy& c, const ir::Facts& facts) {
+  const std::int64_t bytes = size_bytes(c.source->dtype);
+  const std::string source = "`" + c.source->name + "`";
+  if (bytes != 2) return source + " has elements of " + std::to_string(bytes) + " bytes";
+  if (!is_param(k, c.source)) return source + " is no parameter";
+  if (c.source->shape.size() > kMostDims) return source + " has more than five dimensions";
+  if (c.columns * bytes % kSwizzleBytes != 0) return "rows of " + std::to_string(c.columns * bytes) + " bytes, no multiple of 128";
+  if (c.rows % 8 != 0) return std::to_string(c.rows) + " rows, no multiple of 8";
+  if (c.rows > kMostRows) return std::to_string(c.rows) + " rows, more than 256";
+  if (k.guard.alignment_bytes % kUnitBytes != 0) return "buffers begin at any address";
+  for (std::size_t d = 0; d < c.source->shape.size(); ++d) {
+    const Expr stride = ir::simplify(ir::stride_of(*c.source, d), facts);
+    const bool last = d + 1 == c.source->shape.size();
+    if (last ? ir::as_int(stride) != 1 : facts.divisor(stride) * bytes % kUnitBytes != 0)
+      return "dimension " + std::to_string(d) + " of " + source + " has the stride " + ir::print(stride) + (last ? ", not 1" : ", of no multiple of 16 bytes");
+  }
+  return {};
+}
+
+/// The first statement that writes something outside of mma loops; null when there is none.
+Stmt find_other_work(const Stmt& s) {
+  if (const auto* l = as<ir::Loop>(s); l && l->kind == ir::LoopKind::mma) return nullptr;
+  if (as<ir::Store>(s) || as<ir::Update>(s) || as<ir::Alloc>(s)) return s;
+  Stmt found;
+  ir::map_children(s, [](const Expr& e) { return e; }, [&](const Stmt& child) {
+    if (!found) found = find_other_work(child);
+    return child;
+  });
+  return found;
+}
+
+/// Copies in front, taken off `body`.
+std::vector<StagedCopy> take_copies(Stmt& body) {
+  std::vector<StagedCopy> out;
+  while (const auto* a = as<ir::Alloc>(body)) {
+    const std::vector<Stmt> items = items_of(a->body);
+    if (a->buffer->memory != ir::Memory::shared || items.size() < 2) break;
+    out.push_back({a->buffer, items[0]});
+    body = ir::seq({items.begin() + 1, items.end()});
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Applied> apply(const ir::Kernel& k, const Ring& step) {
+  if (step.depth < 2 || step.depth > kMostSlots)
+    return rejected(ErrorCode::bad_argument, "a depth of " + std::to_string(step.depth), {}, "2 to 16 slots");
+  LW_TRY(const Site site, require_serial(k, step.loop));
+  const ir::Loop& l = site.loop();
+  Stmt rest = l.body;
+  const std::vector<StagedCopy> copies = take_copies(rest);
+  if (copies.empty()) return rejected(kNoRing, "the body does not begin with copies to shared memory", k, site.stmt(), "stage at " + step.loop + " in shared first");
+  if (const Stmt other = find_other_work(rest))
+    return rejected(kNoRing, "the body does other work than products on tensor cores", k, other, "tensorize the product inside first");
+  const ir::Facts facts = facts_inside(k, site);
+  for (const StagedCopy& c : copies) {
+    const auto* nest = as<ir::Loop>(c.copy);
+    const auto matched = nest ? ir::match_bulk_copy(*nest, facts) : Result<ir::BulkCopy>(Error{ErrorCode::bad_argument, {}, "no loops of a copy", {}, "stage"});
+    const std::string obstacle = !matched.ok() ? matched.error().found : matched->target != c.buffer ? "it fills another buffer" : find_obstacle(k, *matched, facts);
+    if (!obstacle.empty())
+      return rejected(kNoRing, "the engine cannot fill `" + c.buffer->name + "`: " + obstacle, k, c.copy,
+                      "staged tiles of dense 16-bit parameters with rows of 128 bytes, assume_alignment 16, and rows of the source of a multiple of 16 bytes");
+  }
+  const Expr slot = ir::mod(ir::var(l.var), ir::int_imm(step.depth));
+  std::vector<Stmt> items;
+  std::vector<ir::Buffer> rings;
+  std::map<ir::Buffer, ir::Buffer> slots;
+  for (const StagedCopy& c : copies) {
+    ir::BufferInfo info = *c.buffer;
+    info.shape.insert(info.shape.begin(), ir::int_imm(step.depth));
+    rings.push_back(std::make_shared<const ir::BufferInfo>(std::move(info)));
+    slots[c.buffer] = rings.back();
+    const auto& nest = std::get<ir::Loop>(c.copy->v);
+    items.push_back(ir::loop(nest.var, nest.extent, nest.body, ir::LoopKind::bulk));
+  }
+  items.push_back(rest);
+  const Stmt body = redirect(ir::seq(std::move(items)), facts, slots, [&](const std::vector<Expr>& index, const ir::Facts&) {
+    std::vector<Expr> out{slot};
+    out.insert(out.end(), index.begin(), index.end());
+    return out;
+  });
+  const Stmt ring = ir::loop(l.var, l.extent, body, ir::LoopKind::ring);
+  return Applied{edit(k, {{site.stmt().get(), alloc_all(rings, ring)}}), {}};
+}
+
+}  // namespace loopwright::schedule

@@ -1,0 +1,175 @@
+// Matrix products on the device against float64 on the host: tile edges, every layout, epilogues, candidates at random.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "src/driver/build.h"
+#include "src/graph/group.h"
+#include "tests/device/device_test_support.h"
+
+namespace loopwright::device_tests {
+namespace {
+
+struct Product {
+  std::int64_t m, n, k;
+  std::string dtype = "bf16";
+  bool transposed = true;        ///< w is [n, k]
+  std::string epilogue = "none"; ///< bias: max(y + b, 0)
+  bool fixed = false;            ///< the number of rows is known to the generator
+  std::string text() const {
+    const auto dims = [](std::int64_t a, std::int64_t b) { return "[" + std::to_string(a) + ", " + std::to_string(b) + "]"; };
+    std::string out = "graph product\n" + std::string(fixed ? "" : "symbol rows in 1..9000\n") + "input x: " + dtype + "[" + (fixed ? std::to_string(m) : "rows") + ", " + std::to_string(k) + "]\ninput w: " + dtype + (transposed ? dims(n, k) : dims(k, n)) + "\n";
+    const std::string y = std::string("matmul(x, w") + (transposed ? ", transpose_b=true)" : ")");
+    if (epilogue == "none") return out + "output y = " + y + "\n";
+    return out + "input b: " + dtype + "[" + std::to_string(n) + "]\noutput y = max(add(" + y + ", b), 0)\n";
+  }
+};
+
+class Products : public OnGpu {
+ protected:
+  static double value_of(const std::string& dtype, const std::uint8_t* p, std::int64_t i) {
+    if (dtype == "f32") return reinterpret_cast<const float*>(p)[i];
+    const std::uint16_t h = reinterpret_cast<const std::uint16_t*>(p)[i];
+    if (dtype == "bf16") return std::bit_cast<float>(static_cast<std::uint32_t>(h) << 16);
+    _Float16 f;
+    std::memcpy(&f, &h, 2);
+    return static_cast<double>(f);
+  }
+
+  /// Small multiples of 1/8, exact in every dtype.
+  static std::vector<std::uint8_t> draw(const std::string& dtype, std::int64_t count, std::mt19937_64& random) {
+    const std::int64_t es = dtype == "f32" ? 4 : 2;
+    std::vector<std::uint8_t> out(static_cast<std::size_t>(std::max<std::int64_t>(count, 1) * es));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float v = static_cast<float>(static_cast<int>(random() % 31) - 15) / 8;
+      const auto f16 = static_cast<_Float16>(v);
+      const auto bf16 = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(v) >> 16);
+      if (dtype == "f32") std::memcpy(&out[static_cast<std::size_t>(i * 4)], &v, 4);
+      else std::memcpy(&out[static_cast<std::size_t>(i * 2)], dtype == "f16" ? static_cast<const void*>(&f16) : &bf16, 2);
+    }
+    return out;
+  }
+
+  cuda::Address upload(const std::vector<std::uint8_t>& data) {
+    cuda::Address a = 0;
+    EXPECT_EQ(driver().allocate(&a, data.size()), cuda::kSuccess);
+    EXPECT_EQ(driver().copy_to_device(a, data.data(), data.size(), nullptr), cuda::kSuccess);
+    memory_.push_back(a);
+    return a;
+  }
+  void TearDown() override {
+    for (const cuda::Address a : memory_) driver().free(a);
+    OnGpu::TearDown();
+  }
+
+  /// False when the picks are rejected.
+  bool check(const Product& p, std::uint64_t seed) {
+    if (const auto known = built_.find(p.text() + std::to_string(seed)); known != built_.end()) return known->second && launch(p, *known->second, seed, p.text());
+    auto& artifact_for = built_[p.text() + std::to_string(seed)];
+    const auto graph = Graph::parse(p.text(), "test");
+    EXPECT_TRUE(graph.ok()) << graph.error().message();
+    const auto job = driver::make_job(graph::make_workload(graph::group_ops(*graph)[0].graph));
+    Space space = seed == 0 ? Space() : Space(seed, {});
+    const auto scheduled = driver::run_template(*job, *driver::templates_for(*job, device().target()).front(), space, device().target());
+    const std::string what = p.text() + "rows " + std::to_string(p.m) + " " + print_picks(space.picks());
+    if (!scheduled.ok()) return false;
+    const auto artifact = driver::build(*scheduled, device().target());
+    if (!artifact.ok()) {
+      EXPECT_EQ(artifact.error().code, ErrorCode::resource_exceeded) << what << "\n" << artifact.error().message();
+      return false;
+    }
+    artifact_for = *artifact;
+    return launch(p, *artifact_for, seed, what);
+  }
+
+  bool launch(const Product& p, const Artifact& artifact, std::uint64_t seed, const std::string& what) {
+    const auto loaded = device().load(artifact);
+    if (!loaded.ok()) return false;
+    std::mt19937_64 random(seed + 1);
+    const std::vector<std::uint8_t> x = draw(p.dtype, p.m * p.k, random), w = draw(p.dtype, p.n * p.k, random), b = draw(p.dtype, p.n, random);
+    std::vector<std::uint8_t> y(static_cast<std::size_t>(p.m * p.n * (p.dtype == "f32" ? 4 : 2)), 0xff);
+    void* buffers[4];
+    std::size_t count = 0;
+    for (const ArtifactArg& a : artifact.args)
+      buffers[count++] = reinterpret_cast<void*>(upload(a.role == ArgRole::output ? y : a.name == "i0" ? x : a.name == "i1" ? w : b));
+    const cuda::Address result = memory_.back();
+    runtime::KernelCall call;
+    call.buffers = buffers;
+    call.symbols = &p.m;
+    EXPECT_EQ(device().launch(**loaded, call), ErrorCode::ok) << what << device().describe_failure();
+    EXPECT_EQ(device().wait(nullptr), ErrorCode::ok) << what << device().describe_failure();
+    EXPECT_EQ(driver().copy_to_host(y.data(), result, y.size(), nullptr), cuda::kSuccess);
+    driver().wait_stream(nullptr);
+    compare(p, x, w, b, y, what);
+    return true;
+  }
+
+  static void compare(const Product& p, const std::vector<std::uint8_t>& x, const std::vector<std::uint8_t>& w, const std::vector<std::uint8_t>& b,
+                      const std::vector<std::uint8_t>& y, const std::string& what) {
+    std::vector<double> xs, ws;
+    for (std::int64_t i = 0; i < p.m * p.k; ++i) xs.push_back(value_of(p.dtype, x.data(), i));
+    for (std::int64_t i = 0; i < p.n * p.k; ++i) ws.push_back(value_of(p.dtype, w.data(), i));
+    for (std::int64_t i = 0; i < p.m; ++i)
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        double exact = 0;
+        for (std::int64_t k = 0; k < p.k; ++k) exact += xs[static_cast<std::size_t>(i * p.k + k)] * ws[static_cast<std::size_t>(p.transposed ? j * p.k + k : k * p.n + j)];
+        if (p.epilogue != "none") exact = std::max(0.0, exact + value_of(p.dtype, b.data(), j));
+        const double found = value_of(p.dtype, y.data(), i * p.n + j);
+        // Sums are exact in f32; what is rounded is the result, and the sum in front of a bias.
+        const double bound = (p.dtype == "f32" ? 1e-6 : p.dtype == "f16" ? 2e-3 : 1.2e-2) * (std::abs(exact) + 4);
+        ASSERT_LE(std::abs(found - exact), bound) << what << " at " << i << ", " << j << ": " << found << " for " << exact;
+      }
+  }
+
+  std::vector<cuda::Address> memory_;
+  std::map<std::string, std::optional<Artifact>> built_;  ///< by graph and seed
+};
+
+TEST_F(Products, agree_at_the_edges_of_tiles) {
+  for (const std::int64_t m : {1, 7, 8, 63, 65, 127, 128, 129, 257})
+    for (const std::int64_t n : {8, 120, 128, 136})
+      for (const std::int64_t k : {8, 64, 72, 520}) {
+        check({m, n, k, "bf16", true, "none"}, 0);
+        check({m, n, k, "f16", false, "bias"}, 0);
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST_F(Products, agree_for_few_rows_that_are_known) {
+  for (const std::int64_t m : {1, 7, 8, 16, 33})
+    for (const std::int64_t n : {8, 136})
+      for (const std::int64_t k : {8, 72, 520}) {
+        check({m, n, k, "bf16", true, "none", true}, 0);
+        check({m, n, k, "f16", false, "bias", true}, 0);
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST_F(Products, agree_with_odd_sizes_and_in_f32) {
+  for (const std::int64_t m : {1, 7, 130})
+    for (const std::int64_t n : {1, 7, 129})
+      for (const std::int64_t k : {1, 7, 33, 129})
+        for (const char* dtype : {"bf16", "f32"})
+          for (const bool transposed : {false, true}) {
+            check({m, n, k, dtype, transposed, "bias"}, 0);
+            if (HasFatalFailure()) return;
+          }
+}
+
+TEST_F(Products, agree_for_random_candidates) {
+  std::mt19937_64 random(3);
+  int made = 0;
+  for (std::uint64_t seed = 1; seed <= 60 && !HasFatalFailure(); ++seed) {
+    const auto upto = [&](std::uint64_t n) { return static_cast<std::int64_t>(1 + random() % n); };
+    const bool aligned = random() % 4 != 0;
+    Product p{upto(400), upto(50) * (aligned ? 8 : 1), upto(100) * (aligned ? 8 : 1), random() % 3 == 0 ? "f32" : random() % 2 == 0 ? "bf16" : "f16", random() % 2 == 0,
+              random() % 2 == 0 ? "none" : "bias"};
+    made += check(p, seed) ? 1 : 0;
+  }
+  EXPECT_GE(made, 20);
+}
+
+}  // namespace
+}  // namespace loopwright::device_tests

@@ -1,0 +1,82 @@
+// Matrix products for tensor cores over sampled picks, without a GPU: the lowered kernel means what the naive one means,
+// and NVRTC compiles its text without spills and without a word of ptxas on serialisation. The texts run on a device only
+// (tests/device/products_test.cpp).
+#include <gtest/gtest.h>
+
+#include "src/codegen/cuda/emit.h"
+#include "src/codegen/cuda/nvrtc.h"
+#include "src/driver/build.h"
+#include "src/graph/group.h"
+#include "src/ir/text.h"
+#include "tests/support/random_data.h"
+#include "tests/support/random_kernel.h"
+
+namespace loopwright::test {
+namespace {
+
+const Target kHopper = *Target::parse("cuda:sm_90a");
+
+std::string product_graph(const std::string& rows, std::int64_t n, std::int64_t k, const std::string& dtype, bool transposed, const std::string& result) {
+  const auto dims = [](std::int64_t a, std::int64_t b) { return "[" + std::to_string(a) + ", " + std::to_string(b) + "]"; };
+  return "graph g\nsymbol m in 1..90\ninput x: " + dtype + "[" + rows + ", " + std::to_string(k) + "]\ninput w: " + dtype + (transposed ? dims(n, k) : dims(k, n)) +
+         "\ninput b: " + dtype + "[" + std::to_string(n) + "]\np = matmul(x, w" + (transposed ? ", transpose_b=true" : "") + ")\noutput y = " + result + "\n";
+}
+
+/// False when the picks are rejected.
+bool check_candidate(const std::string& graph_text, std::uint64_t seed, bool interpreted) {
+  const auto graph = Graph::parse(graph_text, "test.lw");
+  EXPECT_TRUE(graph.ok()) << graph.error().message();
+  const auto job = driver::make_job(graph::make_workload(graph::group_ops(*graph)[0].graph));
+  Space space = seed == 0 ? Space() : Space(seed, {{"tensor", 1}});
+  const Template& t = *driver::templates_for(*job, kHopper).front();
+  const auto scheduled = driver::run_template(*job, t, space, kHopper);
+  const std::string what = graph_text + t.name + " " + print_picks(space.picks());
+  if (!scheduled.ok()) {
+    EXPECT_NE(seed, 0u) << what << "\n" << scheduled.error().message();
+    return false;
+  }
+  const auto lowered = driver::lower_kernel(scheduled->kernel, kHopper);
+  EXPECT_TRUE(lowered.ok()) << what;
+  const auto text = codegen::emit_cuda(*lowered, kHopper, "k");
+  if (!text.ok()) {
+    EXPECT_EQ(text.error().code, ErrorCode::resource_exceeded) << what << "\n" << text.error().message();
+    return false;
+  }
+  EXPECT_EQ(text->launches.front().tensor_maps.size(), 2u) << what;
+  if (const auto nvrtc = codegen::Nvrtc::shared(); nvrtc.ok()) {
+    const auto program = (*nvrtc)->compile({"product.cu", codegen::cuda_program(text->functions), kHopper.arch, {}});
+    EXPECT_TRUE(program.ok()) << what << "\n" << program.error().message();
+    if (!program.ok()) return false;
+    if (seed == 0) {
+      EXPECT_TRUE(program->report.diagnostics.empty()) << what << "\n" << program->log;
+      EXPECT_EQ(program->find("k")->spill_store_bytes, 0) << what;
+    }
+  }
+  if (!interpreted) return true;
+  const Bindings bindings = loopwright::testing::random_bindings(*lowered, seed);
+  const Arguments arguments = random_arguments(job->naive, bindings, seed);
+  Arguments expected = arguments, found = arguments;
+  EXPECT_TRUE(ir::interpret(job->naive, bindings, expected).ok());
+  const Status ran = ir::interpret(*lowered, bindings, found);
+  EXPECT_TRUE(ran.ok()) << what << "\n" << ran.error().message();
+  if (const auto difference = find_difference(job->naive, expected, found, true)) ADD_FAILURE() << *difference << "\n" << what;
+  return true;
+}
+
+TEST(CudaProducts, mean_what_the_naive_kernel_means) {
+  for (const char* rows : {"m", "1", "17", "70"})
+    for (const bool transposed : {false, true}) {
+      check_candidate(product_graph(rows, 136, 72, "bf16", transposed, "max(add(p, b), 0)"), 0, true);
+      check_candidate(product_graph(rows, 64, 136, "f16", transposed, "p"), 0, true);
+    }
+}
+
+TEST(CudaProducts, random_picks_compile) {
+  int made = 0;
+  for (std::uint64_t seed = 1; seed <= 24; ++seed)
+    made += check_candidate(product_graph(seed % 3 == 0 ? "33" : "m", 264, 200, seed % 2 == 0 ? "bf16" : "f16", seed % 4 < 2, "add(p, b)"), seed, seed % 8 == 0) ? 1 : 0;
+  EXPECT_GE(made, 8);
+}
+
+}  // namespace
+}  // namespace loopwright::test
