@@ -33,6 +33,8 @@ void schedule_gpu_elementwise(Schedule& s, Space& k);
 void schedule_gpu_full_reduction(Schedule& s, Space& k);
 void schedule_gpu_column_reduction(Schedule& s, Space& k);
 void schedule_gpu_transpose(Schedule& s, Space& k);
+bool is_gpu_matrix_vector(const Schedule& s);
+void schedule_gpu_matrix_vector(Schedule& s, Space& k);
 bool is_gpu_matmul(const Schedule& s);
 void schedule_gpu_matmul(Schedule& s, Space& k);
 

@@ -354,7 +354,7 @@ std::optional<Conflict> find_reversed(const Stmt& root, const std::vector<Var>& 
     if (!equal) return false;
     const auto free = [&](const Var& v) {
       for (std::size_t i = 0; i < equal->size(); ++i)
-        if (a.loop(i).var == v) return !(*equal)[i];
+        if (a.loop(i).var == v) return !(*equal)[i] && ir::as_int(a.loop(i).extent) != 1;  // no other iteration
       return false;
     };
     std::vector<Var> x, y;

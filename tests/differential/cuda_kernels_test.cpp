@@ -290,6 +290,29 @@ TEST(CudaTranspose, agrees) {
   check_family(graphs);
 }
 
+TEST(CudaMatrixVector, agrees) {
+  std::vector<std::string> graphs;
+  const auto add = [&](const std::string& dtype, const std::string& m, const std::string& n, const std::string& k, const std::string& body) {
+    graphs.push_back("graph g\nsymbol t in 1..40\ninput x: " + dtype + "[" + m + ", " + k + "]\ninput w: " + dtype + "[" + n + ", " + k +
+                     "]\ninput v: " + dtype + "[" + k + ", " + n + "]\ninput b: " + dtype + "[" + n + "]\noutput y = " + body + "\n");
+  };
+  const char* along = "linear(x, w)";
+  add("bf16", "1", "40", "512", along);
+  add("bf16", "3", "17", "264", "gelu_tanh(linear(x, w, b))");
+  add("f32", "1", "9", "37", along);
+  add("f16", "t", "2", "96", along);
+  add("bf16", "30", "1", "100", "add(linear(x, w), b)");
+  add("f32", "5", "33", "1", along);
+  const char* down = "matmul(x, v)";
+  add("bf16", "1", "72", "300", down);
+  add("bf16", "3", "40", "129", "gelu_tanh(add(matmul(x, v), b))");
+  add("f32", "1", "9", "37", down);
+  add("f16", "2", "264", "64", "add(matmul(x, v), b)");
+  add("f32", "4", "33", "5", down);
+  graphs.push_back("graph g\ninput x: f32[40, 1]\ninput w: f32[24, 40]\noutput y = matmul(w, x)\n");
+  check_family(graphs);
+}
+
 TEST(CudaGeneral, agrees) {
   check_family({"graph g\ninput x: f32[20, 24]\ninput i: i64[6, 24]\ninput v: f32[6, 24]\noutput y = scatter(x, i, v, axis=0)\n",
                 "graph g\ninput x: f32[20, 24]\noutput y = variance(x, axes=[1])\n",

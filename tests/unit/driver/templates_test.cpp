@@ -106,5 +106,23 @@ TEST(Templates, ManyColumnsAreSharedOutThemselves) {
   EXPECT_TRUE(has_line(c, "parallel ")) << c.scheduled.trace;
 }
 
+TEST(Templates, AMatrixTimesFewVectorsIsStreamedAlongItsMemory) {
+  const Target gpu = *Target::parse("cuda:sm_90a");
+  const std::string operands = "input x: bf16[2, 512]\ninput w: bf16[64, 512]\ninput v: bf16[512, 64]\n";
+  for (const char* product : {"y = linear(x, w)\noutput y\n", "y = matmul(x, v)\noutput y\n"}) {
+    const Chosen c = choose(operands + product, gpu);
+    EXPECT_EQ(c.scheduled.template_name, "gpu_matrix_vector") << c.why;
+    EXPECT_TRUE(has_line(c, "reduce_across")) << c.scheduled.trace;
+  }
+}
+
+TEST(Templates, ManyVectorsOrAnUnknownNumberOfThemAreNoMatrixVectorProduct) {
+  const Target gpu = *Target::parse("cuda:sm_90a");
+  for (const char* rows : {"9", "tokens"}) {
+    const Chosen c = choose("symbol tokens in 1..64\ninput x: bf16[" + std::string(rows) + ", 512]\ninput w: bf16[64, 512]\ny = linear(x, w)\noutput y\n", gpu);
+    EXPECT_NE(c.scheduled.template_name, "gpu_matrix_vector");
+  }
+}
+
 }  // namespace
 }  // namespace loopwright::driver
