@@ -33,12 +33,6 @@ void share_tile(Schedule& s, std::vector<LoopId> loops, const Columns& c) {
   s.bind(parts[1], Axis::thread_x);
 }
 
-NestInfo nest_with(const Schedule& s, const LoopId& loop) {
-  for (const NestInfo& n : s.nests())
-    if (std::find(n.loops.begin(), n.loops.end(), loop) != n.loops.end()) return n;
-  return {};
-}
-
 std::vector<LoopId> init_loops(const Schedule& s, const std::string& buffer) {
   for (const NestInfo& n : s.nests())
     if (n.buffer == buffer && n.is_init) return n.loops;

@@ -12,7 +12,7 @@ namespace loopwright::schedules {
 namespace {
 
 constexpr std::int64_t kMostVectors = 8;     ///< beyond, tensor cores win
-constexpr std::int64_t kMostUnrolled = 128;  ///< vectors of a thread that stand apart in the code
+constexpr std::int64_t kMostApart = 128;  ///< vectors of a thread that stand apart in the code
 constexpr std::int64_t kMostDown = 128;      ///< threads whose partial sums one thread adds up
 constexpr std::int64_t kMostPartials = 12288;
 
@@ -26,7 +26,6 @@ struct Streamed {
   bool is_down = false;  ///< ... along its lines
 };
 
-bool ends_in(const ReadInfo& r, const LoopId& l) { return !r.dims.empty() && r.dims.back() == l.name; }
 bool has(const ReadInfo& r, const LoopId& l) { return std::find(r.dims.begin(), r.dims.end(), l.name) != r.dims.end(); }
 
 std::optional<Streamed> find_streamed(const Schedule& s) {
@@ -61,19 +60,13 @@ struct Lines {
   std::int64_t unrolled = 4;  ///< vectors of a line in flight
 };
 
-NestInfo nest_with(const Schedule& s, const LoopId& loop) {
-  for (NestInfo& n : s.nests())
-    if (std::find(n.loops.begin(), n.loops.end(), loop) != n.loops.end()) return n;
-  return {};
-}
-
 /// Loops of the nest below `outer`, which is around it.
 std::vector<LoopId> loops_below(const NestInfo& n, const LoopId& outer) {
   const auto at = std::find(n.loops.begin(), n.loops.end(), outer);
   return at == n.loops.end() ? n.loops : std::vector<LoopId>(at + 1, n.loops.end());
 }
 
-void unroll_each(Schedule& s, const std::vector<LoopId>& loops) {
+void unroll_nested(Schedule& s, const std::vector<LoopId>& loops) {
   for (const LoopId& l : loops)
     if (s.ok()) s.unroll(l);
 }
@@ -102,7 +95,7 @@ void sum_lines(Schedule& s, const std::string& sums, const LoopId& group, const 
   order.push_back(way[1]);
   reorder_all(s, order);
   s.bind(way[0], Axis::thread_x);
-  unroll_each(s, kept);
+  unroll_nested(s, kept);
   if (!s.ok()) return;
   l.width > 1 ? s.vectorize(way[1]) : s.unroll(way[1]);
   const std::vector<LoopId> rounds = s.split(r[1], {l.unrolled});
@@ -117,7 +110,7 @@ void sum_lines(Schedule& s, const std::string& sums, const LoopId& group, const 
     if (!s.ok()) return;
     zero[0] = parts[1];
     s.bind(parts[0], Axis::thread_x);
-    unroll_each(s, zero);
+    unroll_nested(s, zero);
   }
 
   order = combined;
@@ -126,8 +119,8 @@ void sum_lines(Schedule& s, const std::string& sums, const LoopId& group, const 
   order.push_back(r[2]);
   reorder_all(s, order);
   if (!s.ok()) return;
-  combine_threads(s, r[2], l.threads);
-  unroll_each(s, each);
+  combine_threads(s, r[2], {.threads = l.threads});
+  unroll_nested(s, each);
 }
 
 /// The nest of the result with the lines' loop in front; returns its loops over lines and vectors.
@@ -179,7 +172,7 @@ void share_results(Schedule& s, const LoopId& line, const std::vector<LoopId>& r
   if (!s.ok()) return;
   s.bind(parts[0], Axis::thread_y);
   s.bind(parts[1], Axis::thread_x);
-  unroll_each(s, rest);
+  unroll_nested(s, rest);
 }
 
 void schedule_down(Schedule& s, const Streamed& p, const Tile& t) {
@@ -211,7 +204,7 @@ void schedule_down(Schedule& s, const Streamed& p, const Tile& t) {
   if (!s.ok()) return;
   s.bind(r[0], Axis::thread_y);
   s.bind(lines[0], Axis::thread_x);
-  unroll_each(s, kept);
+  unroll_nested(s, kept);
   if (s.ok()) s.vectorize(lines[1]);
   for (const LoopId& loop : back) s.attempt([&](Schedule& u) { loop == back.back() ? u.vectorize(loop) : u.unroll(loop); });
   const std::string held = buffer_at(s, r[1]);
@@ -270,7 +263,7 @@ void pick_dots(Schedule& s, Space& k, const Streamed& p, std::int64_t width) {
   l.each = k.pick("lines", p.vectors <= 2 ? std::vector<std::int64_t>{2, 1, 4} : std::vector<std::int64_t>{1, 2});
   std::vector<std::int64_t> unrolled;
   for (const std::int64_t u : {4, 8, 2, 16, 1})
-    if (u * l.each * p.vectors <= kMostUnrolled) unrolled.push_back(u);
+    if (u * l.each * p.vectors <= kMostApart) unrolled.push_back(u);
   l.unrolled = std::min(k.pick("vectors", unrolled), std::max<std::int64_t>(1, (vectors + l.threads - 1) / l.threads));
   if (l.groups < 1) return s.reject("more threads a line than a block has");
   schedule_dots(s, p, l);

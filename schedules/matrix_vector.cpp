@@ -15,8 +15,6 @@ std::vector<NestInfo> sums_of_products(const Schedule& s) {
   return out;
 }
 
-bool ends_in(const ReadInfo& r, const LoopId& l) { return !r.dims.empty() && r.dims.back() == l.name; }
-
 }  // namespace
 
 bool is_matrix_vector(const Schedule& s) {

@@ -46,6 +46,14 @@ NestInfo nest_of(const Schedule& s, const std::string& buffer) {
   return found;
 }
 
+NestInfo nest_with(const Schedule& s, const LoopId& loop) {
+  for (NestInfo& n : s.nests())
+    if (std::find(n.loops.begin(), n.loops.end(), loop) != n.loops.end()) return std::move(n);
+  return {};
+}
+
+bool ends_in(const ReadInfo& r, const LoopId& l) { return !r.dims.empty() && r.dims.back() == l.name; }
+
 int reader_count(const Schedule& s, const std::string& buffer) {
   int count = 0;
   for (const NestInfo& n : s.nests())

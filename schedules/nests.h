@@ -17,6 +17,10 @@ bool runs_along_memory(const NestInfo& sum);
 std::vector<NestInfo> outputs(const Schedule& s);
 /// The nest that computes `buffer`: of a reduction the updating one.
 NestInfo nest_of(const Schedule& s, const std::string& buffer);
+/// The nest that this loop is of; an empty one when there is none.
+NestInfo nest_with(const Schedule& s, const LoopId& loop);
+/// Whether the read's memory runs along the loop.
+bool ends_in(const ReadInfo& r, const LoopId& l);
 /// How many nests read `buffer`.
 int reader_count(const Schedule& s, const std::string& buffer);
 
