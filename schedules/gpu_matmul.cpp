@@ -282,7 +282,10 @@ void schedule_gpu_matmul(Schedule& s, Space& k) {
       t.groups = k.pick("groups", first_of(first[0], {2, 1, 3}));
       // A box of the copy engine has at most 256 rows.
       t.tiles = k.pick("tiles", t.groups == 3 ? std::vector<std::int64_t>{1} : first_of(first[1], {1, 2}));
-      t.columns = k.pick("columns", first_of(first[2], {128, 256, 64, 192, 176, 160, 32, 16}));
+      std::vector<std::int64_t> widths = first_of(first[2], {128, 256, 64, 192, 176, 160, 32, 16});
+      // Four warpgroups are compiled for 128 registers a thread; a product 256 wide needs 154.
+      if (t.groups == 3) std::erase_if(widths, [](std::int64_t w) { return w > 192; });
+      t.columns = k.pick("columns", widths);
       t.staged = k.pick_flag("staged", s.max_extent(p.reduction) <= 1024);
       t.depth = k.pick("depth", first_of(first[0] * first[1] == 4 && t.staged ? 3 : first[2] == 64 ? 6 : 4, {4, 3, 6, 8, 5, 2}));
       t.summands = k.pick("summands", {64, 128});

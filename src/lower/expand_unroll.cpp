@@ -9,9 +9,9 @@ namespace {
 using ir::Stmt;
 
 /// Inner loops first. A loop whose copies would be too many statements stays as it is, but serial.
-Stmt expand(const Stmt& s, std::int64_t most_statements) {
+Stmt expand_loops(const Stmt& s, std::int64_t most_statements) {
   const Stmt inner = ir::map_children(s, [](const ir::Expr& e) { return e; },
-                                      [&](const Stmt& child) { return expand(child, most_statements); });
+                                      [&](const Stmt& child) { return expand_loops(child, most_statements); });
   const auto* l = ir::as<ir::Loop>(inner);
   if (l == nullptr || l->kind != ir::LoopKind::unroll) return inner;
   const auto extent = ir::as_int(l->extent);
@@ -28,7 +28,7 @@ Stmt expand(const Stmt& s, std::int64_t most_statements) {
 
 Result<ir::Kernel> expand_unroll(const ir::Kernel& kernel, const LowerOptions& options) {
   ir::Kernel out = kernel;
-  out.body = expand(kernel.body, options.max_statements / 4);
+  out.body = expand_loops(kernel.body, options.max_statements / 4);
   return make_names_unique(out);
 }
 

@@ -42,7 +42,9 @@ bool check_candidate(const std::string& graph_text, std::uint64_t seed, bool int
     EXPECT_EQ(text.error().code, ErrorCode::resource_exceeded) << what << "\n" << text.error().message();
     return false;
   }
-  EXPECT_EQ(text->launches.front().tensor_maps.size(), 2u) << what;
+  // A few rows may be left to families without tensor cores.
+  const std::size_t maps = what.find(" tensor=1") != std::string::npos ? 2 : 0;
+  EXPECT_EQ(text->launches.front().tensor_maps.size(), maps) << what;
   if (const auto nvrtc = codegen::Nvrtc::shared(); nvrtc.ok()) {
     const auto program = (*nvrtc)->compile({"product.cu", codegen::cuda_program(text->functions), kHopper.arch, {}});
     EXPECT_TRUE(program.ok()) << what << "\n" << program.error().message();
