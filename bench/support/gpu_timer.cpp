@@ -208,23 +208,31 @@ Result<GpuTime> GpuTimer::time(const Launch& launch, std::size_t sets) {
   return GpuTime{quantile(us, 0.5), quantile(us, 0.1), quantile(us, 0.9), static_cast<int>(calls)};
 }
 
-Result<GpuTime> GpuTimer::time_plan(const Plan& plan, const std::vector<std::int64_t>& symbols, bool cold) {
+Result<GpuTime> GpuTimer::time_plan(const Plan& plan, const std::vector<std::int64_t>& symbols, How how) {
   std::vector<std::int64_t> bytes;
   const auto& tensors = plan.spec().tensors;
   for (const PlanTensor& tensor : tensors) {
     if (tensor.role == ArgRole::workspace) break;
     bytes.push_back(span_of(tensor, symbols.data()));
   }
-  LW_TRY(const auto memory, make_sets(bytes, cold, [&](std::size_t t, std::uint8_t* data) {
+  if (how.links > 1 && bytes.front() != bytes.back())
+    return Error{ErrorCode::bad_argument, "time a chain of " + plan.spec().name, "its first tensor has another size than its last", "",
+                 "a graph whose result may be its input"};
+  LW_TRY(const auto memory, make_sets(bytes, how.cold, [&](std::size_t t, std::uint8_t* data) {
            fill_tensor(tensors[t].dtype, data, bytes[t], 17 * t + 1);
          }));
   std::vector<void*> pointers(bytes.size());
-  return time(
-      [&](std::size_t set) {
-        for (std::size_t t = 0; t < pointers.size(); ++t) pointers[t] = memory->at(set, t);
-        return plan.launch(pointers.data(), symbols.data(), stream_) == ErrorCode::ok;
-      },
-      memory->sets);
+  const auto launch = [&](std::size_t set) {
+    for (std::size_t t = 0; t < pointers.size(); ++t) pointers[t] = memory->at(set, t);
+    for (int i = 0; i < how.links; ++i) {
+      if (plan.launch(pointers.data(), symbols.data(), stream_) != ErrorCode::ok) return false;
+      if (how.links > 1) std::swap(pointers.front(), pointers.back());
+    }
+    return true;
+  };
+  LW_TRY(GpuTime found, time(launch, memory->sets));
+  for (double* us : {&found.median_us, &found.p10_us, &found.p90_us}) *us /= how.links;
+  return found;
 }
 
 Result<GpuTime> GpuTimer::time_ceiling(const std::string& kernel, std::int64_t bytes) {

@@ -21,8 +21,13 @@ struct GpuTime {
 class GpuTimer {
  public:
   static Result<GpuTimer> open(const std::string& device);
-  /// `cold`: sets of tensors together exceed the L2 three times and are used in turn; else one set for every call.
-  Result<GpuTime> time_plan(const Plan& plan, const std::vector<std::int64_t>& symbols, bool cold);
+  struct How {
+    bool cold = true;  ///< sets of tensors together exceed the L2 three times and are used in turn; else one set for every call
+    int links = 1;     ///< calls one behind the other on a set, each of which reads as first tensor what the last one wrote
+  };
+  /// Of one call. Links need a first and a last tensor of the same size.
+  Result<GpuTime> time_plan(const Plan& plan, const std::vector<std::int64_t>& symbols, How how);
+  const std::shared_ptr<const runtime::CudaDevice>& device() const { return device_; }
   /// Cold time of a copy of `read` bytes, or of reading them when nothing is written.
   Result<double> ceiling_us(double read, double written);
   /// A few sizes of read, write and copy as text.
