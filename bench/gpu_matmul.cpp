@@ -1,5 +1,6 @@
-// Matrix products on a GPU: y = x * transpose(w) for the shapes of a suite of a decoder and its training, ours against cuBLASLt's default and
-// the best of its heuristic list, in one interleaved run: replays of CUDA graphs in turn, operands rotated beyond the L2.
+// Matrix products on a GPU: y = x * transpose(w) for the shapes of a decoder and its training, ours against cuBLASLt's
+// default and the best of its heuristic list, in one interleaved run: replays of CUDA graphs in turn, operands rotated
+// beyond the L2.
 //
 // Usage: bench_gpu_matmul [--dtype bf16|f16|f32] [--only REGEX] [--candidates N] [--rounds N] [--json FILE]
 // Candidates are the template's default and its relatives, one pick changed at a time, then changes of the best; each is
@@ -18,6 +19,7 @@
 #include <set>
 
 #include "bench/support/cublas_lt.h"
+#include "bench/support/gpu_contender.h"
 #include "src/driver/build.h"
 #include "src/graph/group.h"
 #include "src/runtime/cuda_device.h"
@@ -27,6 +29,7 @@ namespace {
 using namespace loopwright;
 namespace cuda = runtime::cuda;
 using bench::CublasLt;
+using bench::median;
 
 struct Shape {
   std::int64_t m, n, k;
@@ -62,11 +65,6 @@ void to_bits(DType t, std::uint8_t* p, std::int64_t i, float v) {
     const auto f = static_cast<_Float16>(v);
     std::memcpy(p + 2 * i, &f, 2);
   }
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
 }
 
 class Bench {

@@ -33,12 +33,6 @@ void share_tile(Schedule& s, std::vector<LoopId> loops, const Columns& c) {
   s.bind(parts[1], Axis::thread_x);
 }
 
-std::vector<LoopId> init_loops(const Schedule& s, const std::string& buffer) {
-  for (const NestInfo& n : s.nests())
-    if (n.buffer == buffer && n.is_init) return n.loops;
-  return {};
-}
-
 /// Inside a block: `rows` over its rows, `vector` and `lane` over its columns, all of one nest that updates `tile`.
 void reduce_block(Schedule& s, const LoopId& rows, const LoopId& vector, const LoopId& lane, const Columns& c) {
   const std::vector<LoopId> r = s.reduce_across(rows, c.down, true, Place::shared);
@@ -47,7 +41,7 @@ void reduce_block(Schedule& s, const LoopId& rows, const LoopId& vector, const L
   s.reorder({r[0], vector, r[1], lane});
   const std::vector<LoopId> back = s.hold(partial, vector, Place::registers);
   if (!s.ok()) return;
-  unroll_all(s, init_loops(s, buffer_at(s, lane)));
+  unroll_all(s, init_of(s, buffer_at(s, lane)).loops);
   s.bind(r[0], Axis::thread_y);
   s.bind(vector, Axis::thread_x);
   if (!s.ok()) return;
@@ -84,7 +78,7 @@ void combine_shares(Schedule& s, const LoopId& share, std::size_t outer_count, c
   if (!fused) after = s.hold(sum.buffer, tile, Place::registers);
   if (!s.ok()) return;
   const NestInfo combine = nest_with(s, share);
-  share_tile(s, init_loops(s, combine.buffer), c);
+  share_tile(s, init_of(s, combine.buffer).loops, c);
   share_tile(s, {loops.begin() + static_cast<std::ptrdiff_t>(outer_count), loops.end()}, c);
   share_tile(s, after, c);
   const auto count = s.constant_extent(share);
@@ -121,7 +115,7 @@ void reduce_down(Schedule& s, const NestInfo& n, Columns c, std::int64_t blocks)
     if (!s.ok()) return;
     const std::string held = buffer_at(s, rows);
     reduce_block(s, rows, parts[1], parts[2], c);
-    share_tile(s, init_loops(s, held), c);
+    share_tile(s, init_of(s, held).loops, c);
     return share_tile(s, back, c);
   }
   const std::vector<LoopId> r = s.reduce_across(rows, shares, true, Place::global);
@@ -138,7 +132,7 @@ void reduce_down(Schedule& s, const NestInfo& n, Columns c, std::int64_t blocks)
   s.bind(r[0], Axis::grid_y);
   if (!s.ok()) return;
   reduce_block(s, r[1], parts[1], parts[2], c);
-  share_tile(s, init_loops(s, held), c);
+  share_tile(s, init_of(s, held).loops, c);
   share_tile(s, back, c);
   if (s.ok()) combine_shares(s, r[2], outer.size(), n, c);
 }

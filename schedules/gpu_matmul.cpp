@@ -11,10 +11,6 @@
 namespace loopwright::schedules {
 namespace {
 
-void unroll_each(Schedule& s, const std::vector<LoopId>& loops) {
-  for (const LoopId& l : loops) s.attempt([&](Schedule& t) { t.unroll(l); });
-}
-
 /// What follows a tile: the epilogues, applied to it, or the copy to the result. The loops over the tile of each.
 std::vector<std::vector<LoopId>> finish_result(Schedule& s, const MatrixProduct& p, const LoopId& tile, Place place) {
   std::vector<std::vector<LoopId>> out;
@@ -33,10 +29,8 @@ std::vector<std::vector<LoopId>> finish_result(Schedule& s, const MatrixProduct&
 
 /// The loops of the nest that begins the sums, the last two of them.
 std::vector<LoopId> find_zeroing(const Schedule& s) {
-  const std::string sums = updated_buffer(s);
-  for (const NestInfo& n : s.nests())
-    if (n.buffer == sums && n.is_init && n.loops.size() >= 2) return {n.loops.end() - 2, n.loops.end()};
-  return {};
+  const std::vector<LoopId> loops = init_of(s, updated_buffer(s)).loops;
+  return loops.size() < 2 ? std::vector<LoopId>{} : std::vector<LoopId>{loops.end() - 2, loops.end()};
 }
 
 // ---------------------------------------------------------------- tensor cores

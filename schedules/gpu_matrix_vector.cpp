@@ -11,8 +11,8 @@
 namespace loopwright::schedules {
 namespace {
 
-constexpr std::int64_t kMostVectors = 8;     ///< beyond, tensor cores win
-constexpr std::int64_t kMostApart = 128;  ///< vectors of a thread that stand apart in the code
+constexpr std::int64_t kMostVectors = 8;     ///< where tensor cores begin to win was not measured
+constexpr std::int64_t kMostApart = 128;     ///< vectors of a thread that stand apart in the code
 constexpr std::int64_t kMostDown = 128;      ///< threads whose partial sums one thread adds up
 constexpr std::int64_t kMostPartials = 12288;
 
@@ -26,7 +26,6 @@ struct Streamed {
   bool is_down = false;  ///< ... along its lines
 };
 
-bool has(const ReadInfo& r, const LoopId& l) { return std::find(r.dims.begin(), r.dims.end(), l.name) != r.dims.end(); }
 
 std::optional<Streamed> find_streamed(const Schedule& s) {
   const std::vector<NestInfo> sums = updates(s);
@@ -44,7 +43,7 @@ std::optional<Streamed> find_streamed(const Schedule& s) {
     p.vectors *= *extent;
   }
   if (p.vectors > kMostVectors) return std::nullopt;
-  const auto matrix = std::find_if(n.reads.begin(), n.reads.end(), [&](const ReadInfo& r) { return has(r, n.spatial[p.line]) && has(r, p.reduction); });
+  const auto matrix = std::find_if(n.reads.begin(), n.reads.end(), [&](const ReadInfo& r) { return has_loop(r, n.spatial[p.line]) && has_loop(r, p.reduction); });
   if (matrix == n.reads.end()) return std::nullopt;
   p.is_down = ends_in(*matrix, n.spatial[p.line]) && s.constant_extent(n.spatial[p.line]).has_value();
   p.is_dot = ends_in(*matrix, p.reduction);
@@ -102,16 +101,13 @@ void sum_lines(Schedule& s, const std::string& sums, const LoopId& group, const 
   if (!s.ok()) return;
   s.unroll(rounds[1]);
 
-  for (const NestInfo& n : s.nests()) {
-    if (n.buffer != partial || !n.is_init) continue;
-    std::vector<LoopId> zero = loops_below(n, group);
-    if (zero.empty()) return s.reject("no nest that begins the partial sums");
-    const std::vector<LoopId> parts = s.split(zero[0], {l.width});
-    if (!s.ok()) return;
-    zero[0] = parts[1];
-    s.bind(parts[0], Axis::thread_x);
-    unroll_nested(s, zero);
-  }
+  std::vector<LoopId> zero = loops_below(init_of(s, partial), group);
+  if (zero.empty()) return s.reject("no nest that begins the partial sums");
+  const std::vector<LoopId> zeros = s.split(zero[0], {l.width});
+  if (!s.ok()) return;
+  zero[0] = zeros[1];
+  s.bind(zeros[0], Axis::thread_x);
+  unroll_nested(s, zero);
 
   order = combined;
   std::erase(order, r[2]);
@@ -153,7 +149,7 @@ void schedule_dots(Schedule& s, const Streamed& p, const Lines& l) {
   sum_lines(s, sums, parts[1], p.reduction, l);
   for (const NestInfo& n : s.nests()) {
     if (n.is_update || (n.buffer != sums && n.buffer != result)) continue;
-    for (const LoopId& loop : loops_below(n, parts[1])) s.attempt([&](Schedule& t) { t.unroll(loop); });
+    unroll_each(s, loops_below(n, parts[1]));
   }
 }
 
@@ -208,9 +204,7 @@ void schedule_down(Schedule& s, const Streamed& p, const Tile& t) {
   if (s.ok()) s.vectorize(lines[1]);
   for (const LoopId& loop : back) s.attempt([&](Schedule& u) { loop == back.back() ? u.vectorize(loop) : u.unroll(loop); });
   const std::string held = buffer_at(s, r[1]);
-  for (const NestInfo& n : s.nests())
-    if (n.buffer == held && n.is_init)
-      for (const LoopId& loop : loops_below(n, lines[0])) s.attempt([&](Schedule& u) { u.unroll(loop); });
+  if (const NestInfo zero = init_of(s, held); !zero.loops.empty()) unroll_each(s, loops_below(zero, lines[0]));
   const std::vector<LoopId> rounds = s.split(r[1], {t.unrolled});
   if (!s.ok()) return;
   s.unroll(rounds[1]);
@@ -242,7 +236,7 @@ void schedule_down(Schedule& s, const Streamed& p, const Tile& t) {
     if (order.size() <= at) return s.reject("a tile without a loop over its lines");
     const LoopId line = order[at];
     std::erase(order, line);
-      order.insert(order.begin(), line);
+    order.insert(order.begin(), line);
     reorder_all(s, order);
     share_results(s, line, {order.begin() + 1, order.end()}, t);
   }

@@ -35,14 +35,11 @@ std::vector<LoopId> bind_shares(Schedule& s, const LoopId& loop, const RowShares
   return parts;
 }
 
-/// The nest that stores the identity to `buffer`.
-NestInfo init_of(const Schedule& s, const std::string& buffer) {
-  for (NestInfo& n : s.nests())
-    if (n.buffer == buffer && n.is_init) return n;
-  return {};
-}
-
 }  // namespace
+
+void unroll_each(Schedule& s, const std::vector<LoopId>& loops) {
+  for (const LoopId& l : loops) s.attempt([&](Schedule& t) { t.unroll(l); });
+}
 
 std::string buffer_at(const Schedule& s, const LoopId& loop) {
   for (const NestInfo& n : s.nests())

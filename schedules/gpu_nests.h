@@ -41,6 +41,8 @@ std::vector<LoopId> spread_partials(Schedule& s, const LoopId& way, const LoopId
 /// A loop that combines partial results held by the threads of these shares: first each thread its own, then those of a
 /// block together, then the blocks of the cluster.
 void combine_threads(Schedule& s, const LoopId& combination, const RowShares& shares);
+/// Unrolls those of the loops that can be.
+void unroll_each(Schedule& s, const std::vector<LoopId>& loops);
 /// Merges loops that were made alike, outermost first, as far as that goes; at least the first of them.
 void merge_loops(Schedule& s, const std::vector<LoopId>& first, const std::vector<LoopId>& second);
 /// The buffer that the nest with this loop writes.

@@ -211,11 +211,4 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   share_rows(s, row, shares);
 }
 
-bool is_gpu_row(const Schedule& s) {
-  const int rows = count_row_loops(s);
-  const std::vector<NestInfo> sums = updates(s), written = outputs(s);
-  const auto has_rows = [&](const NestInfo& n) { return static_cast<int>(n.loops.size()) >= rows; };
-  return rows >= 1 && !sums.empty() && std::all_of(written.begin(), written.end(), has_rows) && std::all_of(sums.begin(), sums.end(), runs_along_memory);
-}
-
 }  // namespace loopwright::schedules

@@ -27,9 +27,8 @@ std::vector<NestInfo> updates(const Schedule& s) {
 }
 
 bool runs_along_memory(const NestInfo& sum) {
-  return !sum.reduction.empty() && std::any_of(sum.reads.begin(), sum.reads.end(), [&](const ReadInfo& r) {
-    return !r.dims.empty() && r.dims.back() == sum.reduction.back().name;
-  });
+  return !sum.reduction.empty() &&
+         std::any_of(sum.reads.begin(), sum.reads.end(), [&](const ReadInfo& r) { return ends_in(r, sum.reduction.back()); });
 }
 
 std::vector<NestInfo> outputs(const Schedule& s) {
@@ -46,11 +45,19 @@ NestInfo nest_of(const Schedule& s, const std::string& buffer) {
   return found;
 }
 
+NestInfo init_of(const Schedule& s, const std::string& buffer) {
+  for (NestInfo& n : s.nests())
+    if (n.buffer == buffer && n.is_init) return std::move(n);
+  return {};
+}
+
 NestInfo nest_with(const Schedule& s, const LoopId& loop) {
   for (NestInfo& n : s.nests())
     if (std::find(n.loops.begin(), n.loops.end(), loop) != n.loops.end()) return std::move(n);
   return {};
 }
+
+bool has_loop(const ReadInfo& r, const LoopId& l) { return std::find(r.dims.begin(), r.dims.end(), l.name) != r.dims.end(); }
 
 bool ends_in(const ReadInfo& r, const LoopId& l) { return !r.dims.empty() && r.dims.back() == l.name; }
 
@@ -78,6 +85,13 @@ int count_row_loops(const Schedule& s) {
     rows = spatial;
   }
   return rows;
+}
+
+bool reduces_rows(const Schedule& s) {
+  const int rows = count_row_loops(s);
+  const std::vector<NestInfo> sums = updates(s), written = outputs(s);
+  const auto has_rows = [&](const NestInfo& n) { return static_cast<int>(n.loops.size()) >= rows; };
+  return rows >= 1 && !sums.empty() && std::all_of(written.begin(), written.end(), has_rows) && std::all_of(sums.begin(), sums.end(), runs_along_memory);
 }
 
 std::vector<std::string> find_shared_rows(const Schedule& s) {

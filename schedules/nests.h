@@ -17,9 +17,12 @@ bool runs_along_memory(const NestInfo& sum);
 std::vector<NestInfo> outputs(const Schedule& s);
 /// The nest that computes `buffer`: of a reduction the updating one.
 NestInfo nest_of(const Schedule& s, const std::string& buffer);
+/// The nest that stores the identity to `buffer`; an empty one when there is none.
+NestInfo init_of(const Schedule& s, const std::string& buffer);
 /// The nest that this loop is of; an empty one when there is none.
 NestInfo nest_with(const Schedule& s, const LoopId& loop);
-/// Whether the read's memory runs along the loop.
+/// Whether the loop is one of the read's dimensions, and whether its memory runs along it.
+bool has_loop(const ReadInfo& r, const LoopId& l);
 bool ends_in(const ReadInfo& r, const LoopId& l);
 /// How many nests read `buffer`.
 int reader_count(const Schedule& s, const std::string& buffer);
@@ -30,6 +33,8 @@ void inline_intermediates(Schedule& s, const std::vector<std::string>& keep = {}
 /// The number of leading loops of the last output that are rows: those over which every reduction is indexed.
 /// -1 when the reductions disagree.
 int count_row_loops(const Schedule& s);
+/// Whether every reduction runs along memory, below rows that all outputs have.
+bool reduces_rows(const Schedule& s);
 /// Pointwise intermediates that several nests read: computing them once into the row may pay.
 std::vector<std::string> find_shared_rows(const Schedule& s);
 /// The buffers of intermediate nests, last first, without repetition.

@@ -12,13 +12,10 @@ std::vector<MatrixProduct> find_matrix_products(const Schedule& s) {
     if (n.monoid != "sum" || n.reduction.size() != 1 || n.spatial.size() < 2) continue;
     MatrixProduct p{n, n.spatial[n.spatial.size() - 2], n.spatial.back(), n.reduction[0], {}, {}, {}};
     p.batch.assign(n.spatial.begin(), n.spatial.end() - 2);
-    const auto has = [](const ReadInfo& r, const LoopId& l) {
-      return std::find(r.dims.begin(), r.dims.end(), l.name) != r.dims.end();
-    };
     for (const ReadInfo& r : n.reads) {
-      if (!has(r, p.reduction)) continue;
-      if (has(r, p.row) && !has(r, p.column)) p.left = r.buffer;
-      if (has(r, p.column) && !has(r, p.row)) p.right = r.buffer;
+      if (!has_loop(r, p.reduction)) continue;
+      if (has_loop(r, p.row) && !has_loop(r, p.column)) p.left = r.buffer;
+      if (has_loop(r, p.column) && !has_loop(r, p.row)) p.right = r.buffer;
     }
     if (!p.left.empty() && !p.right.empty()) out.push_back(std::move(p));
   }

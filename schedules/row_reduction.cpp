@@ -6,13 +6,7 @@
 
 namespace loopwright::schedules {
 
-bool is_row_reduction(const Schedule& s) {
-  const std::vector<NestInfo> sums = updates(s);
-  if (sums.empty() || outputs(s).size() != 1) return false;
-  const int rows = count_row_loops(s);
-  if (rows < 1 || static_cast<int>(outputs(s)[0].loops.size()) < rows) return false;
-  return std::all_of(sums.begin(), sums.end(), runs_along_memory);
-}
+bool is_row_reduction(const Schedule& s) { return outputs(s).size() == 1 && reduces_rows(s); }
 
 void schedule_row_reduction(Schedule& s, Space& k) {
   const bool keeps_rows = !find_shared_rows(s).empty() && k.pick_flag("keep_row", true);

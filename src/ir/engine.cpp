@@ -31,13 +31,6 @@ std::optional<Nest> take_nest(const Loop& outer, Facts& facts) {
   return out;
 }
 
-void take_conjuncts(const Expr& e, std::vector<Expr>& out) {
-  const auto* x = as<Binary>(e);
-  if (x == nullptr || x->op != BinaryOp::and_ || e->dtype != DType::boolean) return out.push_back(e);
-  take_conjuncts(x->a, out);
-  take_conjuncts(x->b, out);
-}
-
 std::int64_t coefficient(const Affine& a, const Var& v) {
   const auto it = a.coefficients.find(v);
   return it == a.coefficients.end() ? 0 : it->second;
@@ -68,15 +61,6 @@ const Load* factor_of(const Expr& e) {
 
 }  // namespace
 
-Expr linear_position(const BufferInfo& buffer, const std::vector<Expr>& index) {
-  Expr sum = int_imm(0), stride = int_imm(1);
-  for (std::size_t d = index.size(); d-- > 0;) {
-    sum = index[d] * stride + sum;
-    stride = stride * buffer.shape[d];
-  }
-  return sum;
-}
-
 Expr stride_of(const BufferInfo& buffer, std::size_t d) {
   if (!buffer.strides.empty()) return buffer.strides[d];
   Expr stride = int_imm(1);
@@ -101,7 +85,7 @@ Result<BulkCopy> match_bulk_copy(const Loop& outer, const Facts& before) {
   for (const Expr& c : conditions)
     if (!keeps_inside(c, *load, facts)) return no_match("it leaves out elements that the source has", "a copy that is zero beyond its source alone");
 
-  BulkCopy out{store->buffer, load->buffer, 1, 1, std::nullopt, {}, {}};
+  BulkCopy out{store->buffer, load->buffer, 1, 1, std::nullopt, {}};
   std::map<Var, Expr> first;
   for (const Var& v : nest->vars) first[v] = int_imm(0);
   std::optional<std::size_t> row, column;  // loops
@@ -123,7 +107,6 @@ Result<BulkCopy> match_bulk_copy(const Loop& outer, const Facts& before) {
   const auto place = as_affine(simplify(linear_position(*store->buffer, store->index), facts), nest->vars);
   const bool dense = place && coefficient(*place, nest->vars[*column]) == 1 && (!row || coefficient(*place, nest->vars[*row]) == out.columns);
   if (!dense) return no_match("the target's rows are not the source's", "stage in the buffer's own order, without tiles");
-  out.origin = simplify(substitute(linear_position(*store->buffer, store->index), first), before);
   return out;
 }
 

@@ -9,19 +9,16 @@
 
 namespace loopwright::ir {
 
-/// Position of an element among all of a dense buffer.
-Expr linear_position(const BufferInfo& buffer, const std::vector<Expr>& index);
 /// Elements from one index of dimension `d` of any buffer to the next.
 Expr stride_of(const BufferInfo& buffer, std::size_t d);
 
-/// for i in 0..rows { for j in 0..columns { target[origin + i*columns + j] = source[.., at + i, .., at + j] } }, and zero
+/// for i in 0..rows { for j in 0..columns { target[.. + i*columns + j] = source[.., at + i, .., at + j] } }, and zero
 /// where that is beyond the source.
 struct BulkCopy {
   Buffer target, source;
   std::int64_t rows = 1, columns = 1;
   std::optional<std::size_t> row_dim;  ///< of the source; none where rows is 1
   std::vector<Expr> at;                ///< first element, in every dimension of the source
-  Expr origin;                         ///< position of the first element in the target
 };
 /// bad_argument with `found` and `works` when the nest is no such copy.
 Result<BulkCopy> match_bulk_copy(const Loop& nest, const Facts& facts);

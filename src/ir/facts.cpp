@@ -83,12 +83,6 @@ std::int64_t gcd(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
-bool reads_memory(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) { found |= as<Load>(x) != nullptr; });
-  return found;
-}
-
 // ---------------------------------------------------------------- what is known
 
 Facts::Facts(const Kernel& k) {
@@ -157,7 +151,7 @@ void Facts::assume(const Expr& condition) {
     assume(b->b);
     return;
   }
-  if (reads_memory(condition)) return;
+  if (has_load(condition)) return;
   assumed_.emplace_back(condition, true);
   const auto* u = as<Unary>(condition);
   if (u && u->op == UnaryOp::logical_not) {
@@ -277,7 +271,7 @@ std::int64_t Facts::divisor(const Expr& e) const {
 }
 
 bool Facts::is_exact_sum(const Expr& e) const {
-  if (reads_memory(e)) return false;
+  if (has_load(e)) return false;
   const Linear sum = Linear::from(e);
   return sum.is_atom() || fits(sum);
 }
@@ -295,7 +289,7 @@ bool Facts::fits(const Linear& sum) const {
         magnitude = kInfinite;
       else if (ref && !values_.contains(ref->var))
         magnitude = kAssumedMagnitude;
-      else if (f->dtype == DType::i64 && !reads_memory(f) && !as<Cast>(f)) magnitude = kAssumedMagnitude;
+      else if (f->dtype == DType::i64 && !has_load(f) && !as<Cast>(f)) magnitude = kAssumedMagnitude;
       term = multiply(term, magnitude);
     }
     total = clamp(total + term);

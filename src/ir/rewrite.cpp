@@ -340,6 +340,22 @@ bool has_load(const Expr& e) {
   return found;
 }
 
+void take_conjuncts(const Expr& e, std::vector<Expr>& out) {
+  const auto* x = as<Binary>(e);
+  if (x == nullptr || x->op != BinaryOp::and_ || e->dtype != DType::boolean) return out.push_back(e);
+  take_conjuncts(x->a, out);
+  take_conjuncts(x->b, out);
+}
+
+Expr linear_position(const BufferInfo& buffer, const std::vector<Expr>& index) {
+  Expr sum = int_imm(0), stride = int_imm(1);
+  for (std::size_t d = index.size(); d-- > 0;) {
+    sum = index[d] * stride + sum;
+    stride = stride * buffer.shape[d];
+  }
+  return sum;
+}
+
 Accesses buffers_of(const Stmt& s) {
   Accesses out;
   walk(

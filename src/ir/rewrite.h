@@ -45,6 +45,10 @@ bool uses(const Expr& e, const Var& v);
 bool uses(const Stmt& s, const Var& v);
 /// Reads memory somewhere: its value may change between two evaluations.
 bool has_load(const Expr& e);
+/// The parts of a condition that all have to hold, appended to `out`.
+void take_conjuncts(const Expr& e, std::vector<Expr>& out);
+/// Position of an element among all of a dense buffer, the last dimension innermost.
+Expr linear_position(const BufferInfo& buffer, const std::vector<Expr>& index);
 /// Buffers loaded from and written to, in order of first appearance.
 struct Accesses {
   std::vector<Buffer> read, written;

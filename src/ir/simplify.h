@@ -23,8 +23,6 @@ struct Interval {
 };
 
 /// What is known of variables while walking a kernel: ranges, divisors, and conditions that hold.
-bool reads_memory(const Expr& e);
-
 class Facts {
  public:
   Facts() = default;

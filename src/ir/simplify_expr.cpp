@@ -247,7 +247,7 @@ Expr ExprSimplifier::connect(const Binary& x) {
   // The second side is looked at only when the first did not decide.
   const Expr b = under(a, is_and, x.b);
   if (const auto value = as_int(b)) return (*value != 0) == is_and ? a : truth(!is_and);
-  if (!reads_memory(b)) {
+  if (!has_load(b)) {
     // The first side may follow from the second: i < 8 and i < 4.
     const Expr again = under(b, is_and, a);
     if (is_int(again, is_and ? 1 : 0)) return b;

@@ -11,16 +11,6 @@ namespace {
 using ir::Expr;
 using ir::Stmt;
 
-void take_conjuncts(const Expr& e, std::vector<Expr>& out) {
-  const auto* x = ir::as<ir::Binary>(e);
-  if (x == nullptr || x->op != ir::BinaryOp::and_ || e->dtype != DType::boolean) {
-    out.push_back(e);
-    return;
-  }
-  take_conjuncts(x->a, out);
-  take_conjuncts(x->b, out);
-}
-
 bool touches_registers(const Stmt& s) {
   const ir::Accesses a = ir::buffers_of(s);
   for (const auto* list : {&a.read, &a.written})
@@ -44,7 +34,7 @@ Stmt separate(const ir::Loop& l) {
   Stmt body = l.body;
   while (const auto* i = ir::as<ir::If>(body)) {
     std::vector<Expr> parts;
-    take_conjuncts(i->condition, parts);
+    ir::take_conjuncts(i->condition, parts);
     for (const Expr& e : parts) (ir::uses(e, l.var) || ir::has_load(e) ? inside : outside).push_back(e);
     body = i->then;
   }

@@ -111,13 +111,8 @@ class Solver {
   }
 
  private:
-  /// The element's number with the last dimension innermost: follows from the indices, and puts together what a fused
-  /// loop took apart into floor_div and mod.
-  Expr linear_index(const Access& access) const {
-    Expr sum = access.index[0];
-    for (std::size_t d = 1; d < access.index.size(); ++d) sum = sum * access.buffer->shape[d] + access.index[d];
-    return ir::simplify(sum, facts_);
-  }
+  /// The element's number: follows from the indices, and puts together what a fused loop took apart into floor_div and mod.
+  Expr linear_index(const Access& access) const { return ir::simplify(ir::linear_position(*access.buffer, access.index), facts_); }
 
   void bind(const Stmt& s, std::vector<Var>& vars) {
     const auto& l = std::get<ir::Loop>(s->v);

@@ -21,8 +21,8 @@ ir::Stmt redirect(const ir::Stmt& s, const ir::Facts& facts, const std::map<ir::
 /// index - base in every dimension.
 IndexMap relative_to(const Region& region);
 
-/// A buffer like `of` with another name, shape and place. With Place::registers the shape must be constant and hold at
-/// most 131072 elements, or `code` is the answer.
+/// A buffer like `of` with another name, shape and place. With Place::registers or fragment the shape must be
+/// constant and small (see the limits in tile.cpp), or `code` is the answer.
 Result<ir::Buffer> make_local(const ir::Buffer& of, std::string name, std::vector<ir::Expr> shape,
                               Place place, ErrorCode code);
 std::vector<ir::Expr> extents_of(const Region& region);

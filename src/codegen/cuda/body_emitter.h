@@ -12,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/codegen/cuda/barriers.h"
 #include "loopwright/artifact.h"
+#include "src/codegen/cuda/barriers.h"
 #include "src/codegen/cuda/ring_plan.h"
 #include "src/codegen/cuda/spread.h"
 #include "src/ir/engine.h"

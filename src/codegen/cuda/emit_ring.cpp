@@ -25,15 +25,6 @@ constexpr std::int64_t kBlockColumns = 64;       ///< elements of two bytes in 1
 constexpr std::int64_t kRowBytes = 128;
 constexpr std::int64_t kSlotAlignment = 1024;    ///< the pattern of exchanged units repeats
 
-bool contains(const Stmt& s, LoopKind kind) {
-  bool found = false;
-  ir::walk(s, [&](const Stmt& x) {
-    const auto* l = ir::as<ir::Loop>(x);
-    found = found || (l != nullptr && l->kind == kind);
-  }, [](const Expr&) {});
-  return found;
-}
-
 std::vector<const ir::Loop*> loops_of(const Stmt& s, LoopKind kind) {
   std::vector<const ir::Loop*> out;
   ir::walk(s, [&](const Stmt& x) {
@@ -42,6 +33,8 @@ std::vector<const ir::Loop*> loops_of(const Stmt& s, LoopKind kind) {
   }, [](const Expr&) {});
   return out;
 }
+
+bool has_loop(const Stmt& s, LoopKind kind) { return !loops_of(s, kind).empty(); }
 
 std::int64_t count_of(const ir::BufferInfo& b) {
   std::int64_t count = 1;
@@ -84,9 +77,9 @@ Expr bytes_in_slot(const Expr& position, const ir::BulkCopy& c, const ir::Facts&
 
 }  // namespace
 
-bool has_ring(const Stmt& s) { return contains(s, LoopKind::ring); }
+bool has_ring(const Stmt& s) { return has_loop(s, LoopKind::ring); }
 
-bool BodyEmitter::feeds_ring(const Stmt& s) const { return contains(s, LoopKind::bulk); }
+bool BodyEmitter::feeds_ring(const Stmt& s) const { return has_loop(s, LoopKind::bulk); }
 
 /// Gives every ring its place, from the begin of shared memory on, and the barriers theirs.
 Status BodyEmitter::place_rings(const Stmt& body) {
@@ -94,6 +87,7 @@ Status BodyEmitter::place_rings(const Stmt& body) {
   if (rings.size() != 1) return refuse(std::to_string(rings.size()) + " rings in one launch", "one");
   if (launch_.block.x != kGroup) return refuse("rows of " + std::to_string(launch_.block.x) + " threads around tensor cores", "128, a warpgroup");
   std::int64_t depth = 0;
+  std::vector<std::int64_t> bytes;  // of each block of columns
   for (const ir::Loop* copy : loops_of(rings[0]->body, LoopKind::bulk)) {
     LW_TRY(const ir::BulkCopy c, ir::match_bulk_copy(*copy, facts_));
     const std::int64_t elements = count_of(*c.target), slot = c.rows * c.columns;
@@ -102,15 +96,11 @@ Status BodyEmitter::place_rings(const Stmt& body) {
     launch_.shared_bytes = (launch_.shared_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
     ring_offsets_[c.target] = launch_.shared_bytes;
     launch_.shared_bytes += elements * size_bytes(c.target->dtype);
+    for (std::int64_t column = 0; column < c.columns; column += kBlockColumns) bytes.push_back(c.rows * kRowBytes);
     ring_copies_.emplace(c.target, c);
   }
   ring_barriers_ = launch_.shared_bytes;
   launch_.shared_bytes += depth * 16;
-  std::vector<std::int64_t> bytes;
-  for (const ir::Loop* copy : loops_of(rings[0]->body, LoopKind::bulk)) {
-    LW_TRY(const ir::BulkCopy c, ir::match_bulk_copy(*copy, facts_));
-    for (std::int64_t column = 0; column < c.columns; column += kBlockColumns) bytes.push_back(c.rows * kRowBytes);
-  }
   ring_ = RingState{rings[0]->var, {}, {}, {}, plan_ring(depth, launch_.consumers, bytes)};
   // Long enough that every parity comes twice; what holds for two rounds holds for all.
   return simulate_ring(ring_->plan, 4 * depth + 1);
@@ -161,7 +151,7 @@ Status BodyEmitter::emit_ring(const ir::Loop& l) {
   const Stmt body = ir::rewrite(l.body, slot_for, [](const Stmt& s) { return s; });
   std::vector<Stmt> copies, products;
   for (const Stmt& s : ir::as<ir::Seq>(body) != nullptr ? ir::as<ir::Seq>(body)->items : std::vector<Stmt>{body})
-    (contains(s, LoopKind::bulk) ? copies : products).push_back(s);
+    (has_loop(s, LoopKind::bulk) ? copies : products).push_back(s);
   line("#pragma unroll 1");  // copies of the body would share registers that products under way write
   LW_CHECK(block("for (int " + name + " = 0; " + name + " < " + end + "; ++" + name + ") ", [&]() -> Status {
     bind(l.var, name, l.extent);

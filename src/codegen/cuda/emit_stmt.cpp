@@ -123,8 +123,7 @@ Status BodyEmitter::emit_loop(const ir::Loop& l) {
   if (l.kind == LoopKind::mma && ring_) return emit_matrix_product(l);
   if (l.kind == LoopKind::across && extent && *extent > 1) return emit_across(l);
   if (const auto axis = thread_axis(l.kind); axis && extent) {
-    const bool taken = std::any_of(threads_.begin(), threads_.end(), [&](const auto& t) { return t.second.axis == *axis; });
-    if (!taken) return emit_thread_loop(l);
+    if (!is_in_axis(*axis)) return emit_thread_loop(l);
   }
   if (l.kind == LoopKind::vectorize && extent && *extent > 1 && *extent <= 64) return emit_lanes(l);
   begin({l.extent});

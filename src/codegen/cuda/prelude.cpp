@@ -1,9 +1,9 @@
 #include "src/codegen/cuda/prelude.h"
 
-#include "src/codegen/cuda/tensor_text.h"
-
 #include <set>
 #include <vector>
+
+#include "src/codegen/cuda/tensor_text.h"
 
 namespace loopwright::codegen {
 namespace {

@@ -27,7 +27,7 @@ struct StagedCopy {
 };
 
 /// What keeps the engine from the copy; empty for nothing.
-std::string find_obstacle(const ir::Kernel& k, const ir::BulkCopy& c, const ir::Facts& facts) {
+std::string find_copy_obstacle(const ir::Kernel& k, const ir::BulkCopy& c, const ir::Facts& facts) {
   const std::int64_t bytes = size_bytes(c.source->dtype);
   const std::string source = "`" + c.source->name + "`";
   if (bytes != 2) return source + " has elements of " + std::to_string(bytes) + " bytes";
@@ -86,7 +86,7 @@ Result<Applied> apply(const ir::Kernel& k, const Ring& step) {
   for (const StagedCopy& c : copies) {
     const auto* nest = as<ir::Loop>(c.copy);
     const auto matched = nest ? ir::match_bulk_copy(*nest, facts) : Result<ir::BulkCopy>(Error{ErrorCode::bad_argument, {}, "no loops of a copy", {}, "stage"});
-    const std::string obstacle = !matched.ok() ? matched.error().found : matched->target != c.buffer ? "it fills another buffer" : find_obstacle(k, *matched, facts);
+    const std::string obstacle = !matched.ok() ? matched.error().found : matched->target != c.buffer ? "it fills another buffer" : find_copy_obstacle(k, *matched, facts);
     if (!obstacle.empty())
       return rejected(kNoRing, "the engine cannot fill `" + c.buffer->name + "`: " + obstacle, k, c.copy,
                       "staged tiles of dense 16-bit parameters with rows of 128 bytes, assume_alignment 16, and rows of the source of a multiple of 16 bytes");

@@ -16,7 +16,7 @@ namespace {
 constexpr ErrorCode kNoTensor = ErrorCode::illegal_tensorize;
 
 /// What keeps tensor cores from the product; empty for nothing.
-std::string find_obstacle(const ir::MatrixProduct& p) {
+std::string find_product_obstacle(const ir::MatrixProduct& p) {
   if (p.m != 64) return std::to_string(p.m) + " rows, not 64";
   if (p.n % 8 != 0 || p.n < 8 || p.n > 256) return std::to_string(p.n) + " columns, no multiple of 8 up to 256";
   if (p.k % 16 != 0) return std::to_string(p.k) + " summands, no multiple of 16";
@@ -32,13 +32,6 @@ std::string find_obstacle(const ir::MatrixProduct& p) {
   if (p.column_step == 1 && p.row_step != p.n)
     return "rows of `" + p.acc->name + "` have " + std::to_string(p.row_step) + " elements, the product " + std::to_string(p.n) + " columns";
   return {};
-}
-
-void take_conjuncts(const Expr& e, std::vector<Expr>& out) {
-  const auto* x = as<ir::Binary>(e);
-  if (x == nullptr || x->op != ir::BinaryOp::and_) return out.push_back(e);
-  take_conjuncts(x->a, out);
-  take_conjuncts(x->b, out);
 }
 
 /// Whether the local copy that `l` reads holds zero wherever the condition does not hold.
@@ -57,7 +50,7 @@ bool is_padded_beyond(const ir::Kernel& k, const ir::Load& l, const ir::Binary& 
   for (std::size_t d = 0; d < l.index.size(); ++d)
     if (const auto* v = as<ir::VarRef>(writer->index[d])) at[v->var] = l.index[d];
   std::vector<Expr> parts;
-  take_conjuncts(value->condition, parts);
+  ir::take_conjuncts(value->condition, parts);
   return std::any_of(parts.begin(), parts.end(), [&](const Expr& e) {
     const auto* x = as<ir::Binary>(e);
     if (x == nullptr || x->op != ir::BinaryOp::lt) return false;
@@ -119,7 +112,7 @@ Result<Applied> apply(const ir::Kernel& k, const Tensorize& step) {
   const Stmt nest = ir::loop(l.var, l.extent, inside, ir::LoopKind::mma);
   const auto product = ir::match_matrix_product(std::get<ir::Loop>(nest->v), facts_before(k, site));
   if (!product.ok()) return rejected(kNoTensor, product.error().found, k, site.stmt(), product.error().works);
-  if (const std::string obstacle = find_obstacle(*product); !obstacle.empty())
+  if (const std::string obstacle = find_product_obstacle(*product); !obstacle.empty())
     return rejected(kNoTensor, obstacle, k, site.stmt(),
                     "64 rows, a multiple of 8 columns, bf16 or f16 tiles staged in shared memory and an accumulator held in a fragment");
   Stmt out = nest;
