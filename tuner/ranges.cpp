@@ -10,7 +10,6 @@
 namespace loopwright::tuner {
 namespace {
 
-
 /// Costs asked for once.
 class CostTable {
  public:
@@ -54,6 +53,11 @@ struct Piece {
   int candidate = 0;
 };
 
+/// The doubt is the baseline's: its median decides here, whatever the intervals say.
+bool is_behind_baseline(CostTable& table, int c, std::int64_t value, const RangeRule& rule) {
+  return rule.baseline >= 0 && table.at(c, value) > table.at(rule.baseline, value) * (1 + rule.baseline_loss);
+}
+
 /// Fewest pieces, then least total loss, by dynamic programming over the probes.
 std::vector<Piece> cover_probes(CostTable& table, const std::vector<int>& among, const std::vector<std::int64_t>& probes,
                                 const RangeRule& rule) {
@@ -73,8 +77,7 @@ std::vector<Piece> cover_probes(CostTable& table, const std::vector<int>& among,
         const double here = table.loss(c, probes[from], among);
         const bool slow = table.loses(c, probes[from], among, rule.split_loss);
         // The fastest at a probe always may serve it, so that every probe is covered.
-        const bool loses = rule.baseline >= 0 && table.loses_to(c, rule.baseline, probes[from], rule.baseline_loss);
-        if (slow || loses || !std::isfinite(here)) break;
+        if (slow || is_behind_baseline(table, c, probes[from], rule) || !std::isfinite(here)) break;
         loss += here;
         const State next{best[from].pieces + 1, best[from].loss + loss, from, c};
         const bool better = next.pieces != best[end].pieces ? next.pieces < best[end].pieces
@@ -143,14 +146,14 @@ void measure_losses(ServedRange& range, CostTable& table, const std::vector<int>
 
 /// Runs of probes at which a candidate that needs multiples beats the range below it by more than the rule allows.
 std::vector<ServedRange> lay_over(const std::vector<ServedRange>& base, CostTable& table, int c, const SymbolGuard& guard,
-                                  const std::vector<std::int64_t>& probes, double split_loss) {
+                                  const std::vector<std::int64_t>& probes, const RangeRule& rule) {
   std::vector<ServedRange> over;
   for (const ServedRange& below : base) {
     bool wins = false, loses = false;
     for (const std::int64_t p : probes) {
       if (p < below.lo || p > below.hi || !std::isfinite(table.at(c, p))) continue;
-      wins = wins || table.loses_to(below.candidate, c, p, split_loss);
-      loses = loses || table.loses_to(c, below.candidate, p, 0);
+      wins = wins || table.loses_to(below.candidate, c, p, rule.split_loss);
+      loses = loses || table.loses_to(c, below.candidate, p, 0) || is_behind_baseline(table, c, p, rule);
     }
     if (!wins || loses) continue;
     over.push_back({.lo = std::max(below.lo, guard.lo),
@@ -226,7 +229,7 @@ std::vector<ServedRange> split_ranges(std::int64_t lo, std::int64_t hi, const st
   std::vector<ServedRange> ranges;
   for (const int c : all) {
     if (std::find(everywhere.begin(), everywhere.end(), c) != everywhere.end()) continue;
-    for (const ServedRange& r : lay_over(base, table, c, candidates[c].guard, probes, rule.split_loss)) {
+    for (const ServedRange& r : lay_over(base, table, c, candidates[c].guard, probes, rule)) {
       // One variant a region: the first candidate laid over it stays unless a later one is faster at its probes.
       const auto same = std::find_if(ranges.begin(), ranges.end(), [&](const ServedRange& o) { return o.lo <= r.hi && r.lo <= o.hi; });
       if (same == ranges.end()) {

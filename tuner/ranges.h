@@ -50,15 +50,16 @@ struct ServedRange {
 
 struct RangeRule {
   double split_loss = 0.05;  ///< a range is split where one variant would lose more than this at a probe
-  int baseline = -1;          ///< a candidate that no other may lose to by more than `baseline_loss`; -1: none
-  double baseline_loss = 0.02;
+  int baseline = -1;         ///< a candidate whose median no other's may exceed by more than `baseline_loss`; -1: none
+  double baseline_loss = 0.01;
   int refine_steps = 2;      ///< bisections of the gap between two probes with different winners
 };
 
 /// Covers [lo, hi] without gap or overlap by the fewest ranges in which no probe loses more than `rule.split_loss`
-/// against the best candidate there, and none more than `rule.baseline_loss` against the baseline; among equally few, by the smallest sum of losses. Candidates that need multiples
-/// serve further ranges laid over these where they win by more than `rule.split_loss`; they come first in the result.
-/// A loss is one only where the two intervals do not overlap, so that noise splits nothing.
+/// against the best candidate there, and none more than `rule.baseline_loss` against the baseline; among equally few, by
+/// the smallest sum of losses. Candidates that need multiples serve further ranges laid over these where they win by more
+/// than `rule.split_loss`; they come first in the result. Against other candidates a loss is one only where the two
+/// intervals do not overlap, so that noise splits nothing; against the baseline the medians decide.
 /// Losses are measured at `held_out`. At least one candidate must serve every value.
 std::vector<ServedRange> split_ranges(std::int64_t lo, std::int64_t hi, const std::vector<RangeCandidate>& candidates,
                                       const std::vector<std::int64_t>& probes, const std::vector<std::int64_t>& held_out,

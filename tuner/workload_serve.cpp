@@ -15,6 +15,12 @@ constexpr int kRangeRounds = 5;
 constexpr int kRangeProbes = 12;
 constexpr int kHeldOutProbes = 6;
 
+/// One that fails in later rounds has no time.
+void add_samples(Final& f, const Final& more) {
+  f.samples.ns.insert(f.samples.ns.end(), more.samples.ns.begin(), more.samples.ns.end());
+  f.summary = more.samples.outcome == Outcome::ok ? summarise(f.samples.ns) : Summary{};
+}
+
 }  // namespace
 
 Guard WorkloadRun::whole_box() const {
@@ -142,11 +148,7 @@ Status WorkloadRun::decide_box(const std::vector<Contender*>& finalists) {
   }
   if (level.size() > 1) {
     const std::vector<Final> more = measure_finals(level, probe, kFinalRounds, "middle");
-    for (std::size_t i = 0; i < more.size(); ++i) {
-      Final& f = finals[position[i]];
-      f.samples.ns.insert(f.samples.ns.end(), more[i].samples.ns.begin(), more[i].samples.ns.end());
-      f.summary = more[i].samples.outcome == Outcome::ok ? summarise(f.samples.ns) : Summary{};
-    }
+    for (std::size_t i = 0; i < more.size(); ++i) add_samples(finals[position[i]], more[i]);
   }
   if (context_.is_cancelled()) return context_.journal->flush();
   const auto choose = [&](bool general_only) {
@@ -188,33 +190,60 @@ class WorkloadRun::RangeTimes {
   RangeTimes(WorkloadRun& run, const std::vector<Contender*>& finalists, std::string symbol, std::int64_t main)
       : run_(run), finalists_(finalists), symbol_(std::move(symbol)), main_(main) {}
 
-  const std::vector<Summary>& measure(std::int64_t value, std::string_view role) {
+  const std::vector<Final>& measure(std::int64_t value, std::string_view role) {
     const auto known = times_.find(value);
     if (known != times_.end()) return known->second;
-    std::vector<Summary>& row = times_[value];
-    for (const Final& f : run_.measure_finals(finalists_, {{symbol_, value}}, kRangeRounds, role)) row.push_back(f.summary);
-    return row;
+    return times_[value] = run_.measure_finals(finalists_, {{symbol_, value}}, kRangeRounds, role);
   }
   bool is_measured(std::int64_t value) const {
     const auto known = times_.find(value);
     return known != times_.end() &&
-           std::any_of(known->second.begin(), known->second.end(), [](const Summary& s) { return s.n > 0; });
+           std::any_of(known->second.begin(), known->second.end(), [](const Final& f) { return f.summary.n > 0; });
   }
-  /// Seconds that `measure` will take, from the times at the main probe.
-  double estimate_s(std::int64_t value) const {
+  /// Whether a finalist looks slower than the default at a measured value, but may be as fast: worth more samples, since
+  /// the default serves wherever the doubt stays.
+  bool is_in_doubt(std::int64_t value) const { return !find_doubtful(value).empty(); }
+  /// Measures the default again, in turn with those in doubt.
+  void settle(std::int64_t value, std::string_view role) {
+    std::vector<Final>& finals = times_.at(value);
+    std::vector<std::size_t> position = find_doubtful(value);
+    position.push_back(default_position());
+    std::vector<Contender*> again;
+    for (const std::size_t i : position) again.push_back(finalists_[i]);
+    const std::vector<Final> more = run_.measure_finals(again, {{symbol_, value}}, kFinalRounds, role);
+    for (std::size_t i = 0; i < more.size(); ++i) add_samples(finals[position[i]], more[i]);
+  }
+  /// Seconds that `rounds` at a value will take, from the times at the main probe.
+  double estimate_s(std::int64_t value, int rounds = kRangeRounds) const {
     double launches_ns = 0;
-    for (const Summary& s : times_.at(main_)) launches_ns += s.median;
+    for (const Final& f : times_.at(main_)) launches_ns += f.summary.median;
     const double scale = std::max(1.0, static_cast<double>(value) / static_cast<double>(std::max<std::int64_t>(main_, 1)));
     // One warm and one timed launch, or a batch, for each sample; buffers are filled anew for each value.
-    return kRangeRounds * (2 * launches_ns * scale * 1e-9 + 3e-4 * static_cast<double>(finalists_.size())) + 0.05;
+    return rounds * (2 * launches_ns * scale * 1e-9 + 3e-4 * static_cast<double>(finalists_.size())) + 0.05;
   }
 
  private:
+  std::size_t default_position() const {
+    return static_cast<std::size_t>(std::find(finalists_.begin(), finalists_.end(), run_.default_) - finalists_.begin());
+  }
+  std::vector<std::size_t> find_doubtful(std::int64_t value) const {
+    std::vector<std::size_t> doubtful;
+    const std::vector<Final>& finals = times_.at(value);
+    const std::size_t base = default_position();
+    if (base >= finals.size() || finals[base].summary.n == 0) return doubtful;
+    const Summary& baseline = finals[base].summary;
+    for (std::size_t i = 0; i < finals.size(); ++i) {
+      const Summary& s = finals[i].summary;
+      if (i != base && s.n > 0 && s.median > baseline.median && s.low <= baseline.high) doubtful.push_back(i);
+    }
+    return doubtful;
+  }
+
   WorkloadRun& run_;
   const std::vector<Contender*>& finalists_;
   std::string symbol_;
   std::int64_t main_;
-  std::map<std::int64_t, std::vector<Summary>> times_;
+  std::map<std::int64_t, std::vector<Final>> times_;
 };
 
 std::vector<RangeCandidate> WorkloadRun::describe_finalists(const std::vector<Contender*>& finalists) const {
@@ -243,7 +272,10 @@ Status WorkloadRun::decide_ranges(const std::vector<Contender*>& finalists, doub
     if (std::find(values.begin(), values.end(), v) == values.end()) values.push_back(v);
   }
   const std::vector<std::int64_t> held_out = choose_held_out(symbol.lo, symbol.hi, values, kHeldOutProbes, context_.options->seed);
-  times.measure(main, "middle");
+  const auto role_of = [&](std::int64_t v) {
+    return v == main ? "middle" : v == symbol.lo ? "low" : v == symbol.hi ? "high" : "ragged";
+  };
+  times.measure(main, role_of(main));
   // Cheap values first after those that were searched; what does not fit into the time left is not measured, and the
   // range of the nearest measured value extends over it. A quarter of the time is kept for the held-out values.
   std::stable_sort(values.begin() + static_cast<std::ptrdiff_t>(probes_.search.size()), values.end());
@@ -252,8 +284,14 @@ Status WorkloadRun::decide_ranges(const std::vector<Contender*>& finalists, doub
     if (context_.is_cancelled()) return context_.journal->flush();
     if (v != main && context_.now_s() + times.estimate_s(v) > held_out_from_s) continue;
     tell("ranges", false);
-    times.measure(v, v == symbol.lo ? "low" : v == symbol.hi ? "high" : "ragged");
+    times.measure(v, role_of(v));
     if (times.is_measured(v)) used.push_back(v);
+  }
+  for (const std::int64_t v : used) {
+    if (context_.is_cancelled()) return context_.journal->flush();
+    if (!times.is_in_doubt(v) || context_.now_s() + times.estimate_s(v, kFinalRounds) > held_out_from_s) continue;
+    tell("ranges", false);
+    times.settle(v, role_of(v));
   }
   std::sort(used.begin(), used.end());
   for (const std::int64_t v : held_out) {
@@ -270,7 +308,7 @@ Status WorkloadRun::decide_ranges(const std::vector<Contender*>& finalists, doub
   const auto cost = [&](int c, std::int64_t value) -> RangeTime {
     const bool late = !times.is_measured(value) && context_.now_s() + times.estimate_s(value) > deadline_s;
     if (late || context_.is_cancelled()) return kInfinity;
-    const Summary& s = times.measure(value, "ragged")[static_cast<std::size_t>(c)];
+    const Summary& s = times.measure(value, "ragged")[static_cast<std::size_t>(c)].summary;
     return s.n > 0 ? RangeTime(s.median, s.low, s.high) : RangeTime(kInfinity);
   };
   const auto ranges = split_ranges(symbol.lo, symbol.hi, describe_finalists(finalists), used, judged, cost, rule);
@@ -284,7 +322,7 @@ Status WorkloadRun::serve_ranges(const std::vector<Contender*>& finalists, const
   const std::int64_t main = probes_.search.front().at(symbol.name);
   const auto default_at = static_cast<std::size_t>(std::find(finalists.begin(), finalists.end(), default_) - finalists.begin());
   const auto time_of = [&](std::size_t c, std::int64_t v) {
-    return c < finalists.size() ? times.measure(v, "ragged")[c] : Summary{};
+    return c < finalists.size() ? times.measure(v, "ragged")[c].summary : Summary{};
   };
   std::vector<Served> served;
   result_.worst_loss = result_.mean_loss = 0;

@@ -77,6 +77,18 @@ TEST(Ranges, NoVariantServesWhereItLosesToTheBaseline) {
   EXPECT_EQ(ranges[1].candidate, 1);
 }
 
+TEST(Ranges, WhereTheIntervalsOverlapTheDoubtIsTheBaselines) {
+  // 4 % slower than the baseline below 100, with intervals that say nothing, and twice as fast above.
+  const auto cost = [](int c, std::int64_t v) {
+    const double ns = 100 * (c == 0 ? 1.0 : v < 100 ? 1.04 : 0.5);
+    return RangeTime(ns, ns * 0.9, ns * 1.1);
+  };
+  const auto ranges = split_ranges(kLo, kHi, make_candidates(2), choose_range_probes(kLo, kHi, 12), {}, cost, {.baseline = 0});
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].candidate, 0);
+  EXPECT_EQ(ranges[1].candidate, 1);
+}
+
 TEST(Ranges, NoiseSplitsNothingAndLeavesTheBaseline) {
   const auto cost = [](int c, std::int64_t v) {
     const double wave = std::sin(static_cast<double>(v * 7 + c * 13));
