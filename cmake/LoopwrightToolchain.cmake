@@ -27,6 +27,9 @@ target_compile_options(lw_options INTERFACE -Wall -Wextra -Werror -Wno-missing-f
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(lw_options INTERFACE -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds
                          -Wno-stringop-overflow -Wno-stringop-overread -Wno-free-nonheap-object)
+else()
+  # libstdc++ 12's own std::stable_sort uses what it marks as deprecated.
+  target_compile_options(lw_options INTERFACE -Wno-deprecated-declarations)
 endif()
 target_compile_definitions(lw_options INTERFACE LOOPWRIGHT_VERSION="${PROJECT_VERSION}")
 
