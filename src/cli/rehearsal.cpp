@@ -1,5 +1,8 @@
 #include "src/cli/rehearsal.h"
 
+#include <unistd.h>
+
+#include "src/cli/output.h"
 #include "src/driver/build.h"
 #include "src/runtime/device.h"
 #include "tuner/case.h"
@@ -15,6 +18,16 @@ constexpr std::int64_t kAlignment = 64;
 std::uint8_t* align(std::vector<std::uint8_t>& data) {
   const auto address = reinterpret_cast<std::uintptr_t>(data.data());
   return data.data() + (kAlignment - address % kAlignment) % kAlignment;
+}
+
+/// out_of_memory before the machine swaps or the allocation throws.
+Status check_memory(double bytes, const std::string& asked) {
+  const double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (bytes <= there) return Unit{};
+  return Error{ErrorCode::out_of_memory, asked,
+               "it needs " + format_bytes(static_cast<std::int64_t>(bytes)) + ", this machine has " +
+                   format_bytes(static_cast<std::int64_t>(there)),
+               "", "a smaller graph, or smaller symbols (--symbol)"};
 }
 
 /// What a graph's output or written input holds after a run.
@@ -37,6 +50,13 @@ Result<Rehearsal> Rehearsal::make(const Graph& graph, const PlanSpec& spec, cons
   for (const Symbol& s : spec.symbols) r.symbols_.push_back(bindings.at(s.name));
   LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(graph)));
   const auto ranges = tuner::find_index_ranges(job.naive, bindings);
+  double bytes = 0;
+  for (const PlanTensor& t : spec.tensors) {
+    const auto span = tuner::count_span(tuner::evaluate_all(t.shape, r.symbols_), tuner::evaluate_all(t.strides, r.symbols_));
+    // As it is, and pristine or in float64.
+    bytes += static_cast<double>(span) * static_cast<double>(size_bytes(t.dtype) + (t.role == ArgRole::output ? 8 : size_bytes(t.dtype)));
+  }
+  LW_CHECK(check_memory(bytes, "run " + graph.name() + " on random data"));
   for (const PlanTensor& t : spec.tensors) {
     if (t.role == ArgRole::workspace) continue;
     Tensor tensor{.spec = t};
@@ -66,7 +86,12 @@ Status Rehearsal::run(const Plan& plan) {
     else std::copy(t.pristine.begin(), t.pristine.end(), data);
     views.push_back({data, t.spec.dtype, t.shape, t.strides});
   }
-  return plan.run(views);
+  const Status status = plan.run(views);
+  if (status.ok() || status.error().code != ErrorCode::bad_symbol) return status;
+  // No tensor's shape determines some symbol: its value is ours to say, and these views fit by construction.
+  const ErrorCode code = plan.launch(pointers().data(), symbols_.data());
+  if (code != ErrorCode::ok) return Error{code, "launch " + plan.spec().name, std::string(name(code)), "", "other values of --symbol"};
+  return Unit{};
 }
 
 std::vector<void*> Rehearsal::pointers() {
@@ -79,6 +104,11 @@ Result<Rehearsal::Results> Rehearsal::run_oracle(const Artifact& oracle) {
   const auto device = runtime::shared_cpu_device();
   LW_TRY(const auto loaded, device->load(oracle));
   const std::vector<std::int64_t> symbols = tuner::symbol_values(oracle.symbols, bindings_);
+  double bytes = 0;
+  for (const ArtifactArg& arg : oracle.args)
+    bytes += static_cast<double>(tuner::count_span(tuner::evaluate_all(arg.shape, symbols), tuner::evaluate_all(arg.strides, symbols))) *
+             static_cast<double>(size_bytes(arg.dtype));
+  LW_CHECK(check_memory(bytes, "compute " + graph_->name() + " in float64"));
   std::vector<std::vector<std::uint8_t>> memory(oracle.args.size());
   std::vector<void*> buffers;
   for (std::size_t i = 0; i < oracle.args.size(); ++i) {

@@ -170,6 +170,12 @@ TEST(Measure, AMissingWorkerIsNamed) {
   EXPECT_NE(found.error().message().find("no/such/worker"), std::string::npos);
 }
 
+TEST(Measure, AProgramThatIsNoWorkerIsToldApartAndWhatWorksIsSaid) {
+  const auto worker = Worker::start("/bin/true", 1ull << 30);
+  ASSERT_FALSE(worker.ok());
+  EXPECT_FALSE(worker.error().works.empty());
+}
+
 TEST(FaultDevice, KindsAreParsedAndDefaultsAreSpared) {
   EXPECT_EQ(parse_fault_kinds("cpu+faults")->size(), 6u);
   EXPECT_EQ(*parse_fault_kinds("cpu+faults:hang,crash"), (std::vector<std::string>{"hang", "crash"}));
