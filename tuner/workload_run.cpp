@@ -127,6 +127,7 @@ Status WorkloadRun::try_defaults() {
   tell("default", true);
   for (int t = 0; t < subject_.builder->template_count() && !context_.is_cancelled(); ++t) {
     auto prepared = call_guarded([&] {
+      const Interruption::Away away(context_.interruption);
       Space space;
       return subject_.builder->prepare(t, space, probes_.search.front());
     });

@@ -64,7 +64,7 @@ struct Sum {
 };
 
 void print_text(const std::vector<TuneReport>& reports, const Sum& sum, const std::string& database) {
-  Table table({"workload", "family", "default", "best", "ratio", "ok/trials", "ranges", "loss"});
+  Table table({"workload", "family", "default", "best", "ratio", "ok/all", "ranges", "loss"});
   std::string troubles;
   bool has_doubt = false;
   for (const TuneReport& r : reports) {
@@ -74,7 +74,7 @@ void print_text(const std::vector<TuneReport>& reports, const Sum& sum, const st
       table.add({digest_cell(w.digest), w.family, time_cell(w.default_ns), time_cell(w.best_ns),
                  w.best_ns > 0 ? fmt::format("{:.2f}x{}", w.default_ns / w.best_ns, w.compared ? "" : "?") : "-",
                  fmt::format("{}/{}", ok == w.outcomes.end() ? 0 : ok->second, w.trials), count_cell(w.ranges),
-                 fmt::format("{:.1f}/{:.1f}%", 100 * w.mean_loss, 100 * w.worst_loss)});
+                 fmt::format("{:.1f}%", 100 * w.worst_loss)});
       if (w.best_ns <= 0 && !w.why_not.empty())
         troubles += fmt::format("{} {}: no valid candidate\n  {}\n", shorten_digest(w.digest), w.family, w.why_not);
     }
