@@ -2,9 +2,11 @@
 
 #include <chrono>
 
+#include "tuner/interruption.h"
+
 namespace loopwright::tuner {
 
-BuildPool::BuildPool(int threads) {
+BuildPool::BuildPool(int threads, Interruption* interruption) : interruption_(interruption) {
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { serve(); });
 }
@@ -32,15 +34,18 @@ void BuildPool::take_jobs(std::unique_lock<std::mutex>& lock) {
 
 void BuildPool::run(std::size_t count, const std::function<void(std::size_t)>& job) {
   const auto from = std::chrono::steady_clock::now();
-  std::unique_lock lock(mutex_);
-  job_ = &job;
-  next_ = 0;
-  count_ = count;
-  start_.notify_all();
-  take_jobs(lock);
-  done_.wait(lock, [this] { return running_ == 0; });
-  count_ = next_ = 0;
-  job_ = nullptr;
+  {
+    const Interruption::Away away(interruption_);
+    std::unique_lock lock(mutex_);
+    job_ = &job;
+    next_ = 0;
+    count_ = count;
+    start_.notify_all();
+    take_jobs(lock);
+    done_.wait(lock, [this] { return running_ == 0; });
+    count_ = next_ = 0;
+    job_ = nullptr;
+  }
   busy_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
 }
 

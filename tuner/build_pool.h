@@ -11,10 +11,12 @@
 
 namespace loopwright::tuner {
 
+class Interruption;
+
 class BuildPool {
  public:
-  /// `threads` 0 = hardware threads of this process. The caller of `run` is one of them.
-  explicit BuildPool(int threads);
+  /// `threads` 0 = hardware threads of this process. The caller of `run` is one of them, and away meanwhile.
+  explicit BuildPool(int threads, Interruption* interruption = nullptr);
   ~BuildPool();
   BuildPool(const BuildPool&) = delete;
   BuildPool& operator=(const BuildPool&) = delete;
@@ -28,6 +30,7 @@ class BuildPool {
  private:
   void serve();
   void take_jobs(std::unique_lock<std::mutex>& lock);
+  Interruption* interruption_;
   std::mutex mutex_;
   std::condition_variable start_, done_;
   const std::function<void(std::size_t)>* job_ = nullptr;

@@ -47,6 +47,7 @@ std::vector<std::int64_t> symbol_values(const std::vector<std::string>& names, c
 struct CaseContent {
   std::vector<std::uint8_t> pristine;  ///< of inputs and inouts: what is there before a run
   std::vector<double> expected;        ///< of outputs and inouts, row-major
+  std::vector<double> doubt;           ///< how far each may be off besides (tuner/doubt.h); empty: nowhere
 };
 
 struct CaseBuffer {

@@ -62,6 +62,7 @@ struct Setup {
   const Graph* graph = nullptr;
   const ir::Kernel* naive = nullptr;
   std::shared_ptr<const Artifact> reference;  ///< the same in float64
+  std::shared_ptr<const Artifact> doubt;      ///< of make_doubt_graph; null when nothing jumps over rounded floats
   std::vector<Bindings> verify_probes;        ///< the last one is the largest and gets two seeds
   std::vector<Bindings> final_probes;         ///< too costly for every candidate: for those that may be served
   std::uint64_t seed = 1;

@@ -53,13 +53,13 @@ Status Journal::open_workload(const db::WorkloadRow& workload) {
   for (const db::TrialRow& t : trials) {
     const KnownTrial known{t.outcome, summarise(t.samples_ns), t.error == kTwinNote};
     known_.try_emplace({t.candidate, t.probe}, known);
-    if (is_final(t.outcome)) failures_.try_emplace(t.candidate, t.outcome);
+    if (is_final(t.outcome)) failures_.try_emplace(t.candidate, Failure{t.outcome, t.error});
   }
   LW_TRY(const auto blocks, recorder_.read().list_blocks());
   for (const db::BlockRow& b : blocks) {
     const bool here = b.device_hard.empty() || b.device_hard == keys_.device_hard;
     const bool now = b.generator.empty() || b.generator == keys_.generator;
-    if (here && now) failures_.try_emplace(b.candidate, Outcome::rejected);
+    if (here && now) failures_.try_emplace(b.candidate, Failure{Outcome::rejected, "blocked, " + b.reason});
   }
   return Unit{};
 }
@@ -69,10 +69,9 @@ const KnownTrial* Journal::find(const std::string& candidate, const std::string&
   return at == known_.end() ? nullptr : &at->second;
 }
 
-std::optional<Outcome> Journal::find_failure(const std::string& candidate) const {
+const Journal::Failure* Journal::find_failure(const std::string& candidate) const {
   const auto at = failures_.find(candidate);
-  if (at == failures_.end()) return std::nullopt;
-  return at->second;
+  return at == failures_.end() ? nullptr : &at->second;
 }
 
 Result<std::string> Journal::add_probe(const Bindings& values, std::string_view role) {
@@ -86,7 +85,7 @@ Status Journal::continue_sequence() {
 }
 
 Status Journal::add(Entry entry) {
-  if (is_final(entry.outcome)) failures_.try_emplace(entry.candidate.digest, entry.outcome);
+  if (is_final(entry.outcome)) failures_.try_emplace(entry.candidate.digest, Failure{entry.outcome, entry.detail});
   known_.try_emplace({entry.candidate.digest, entry.probe},
                      KnownTrial{entry.outcome, summarise(entry.samples.ns), entry.detail == kTwinNote});
   pending_.push_back(std::move(entry));

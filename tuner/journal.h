@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -43,8 +42,12 @@ class Journal {
   Status open_workload(const db::WorkloadRow& workload);
   /// Of the first trial of this candidate at this probe.
   const KnownTrial* find(const std::string& candidate, const std::string& probe) const;
-  /// The outcome, when the candidate failed at any probe or is blocked.
-  std::optional<Outcome> find_failure(const std::string& candidate) const;
+  struct Failure {
+    Outcome outcome = Outcome::rejected;
+    std::string detail;
+  };
+  /// When the candidate failed at any probe or is blocked; null otherwise.
+  const Failure* find_failure(const std::string& candidate) const;
 
   /// Notes a probe; its digest.
   Result<std::string> add_probe(const Bindings& values, std::string_view role);
@@ -81,7 +84,7 @@ class Journal {
   JournalKeys keys_;
   std::string workload_;
   std::map<std::pair<std::string, std::string>, KnownTrial> known_;  ///< by candidate and probe
-  std::map<std::string, Outcome> failures_;
+  std::map<std::string, Failure> failures_;
   std::vector<Entry> pending_;
   std::set<std::string> written_candidates_;
   std::string search_state_;

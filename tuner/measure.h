@@ -104,6 +104,9 @@ class WorkerDevice : public Device {
   void remember(const Case& c);
   Status prepare(Case& c);
   Status run_reference(Case& c);
+  /// Results of a float64 kernel on the inputs of `c`, by tensor, row-major.
+  using Results = std::map<std::string, std::vector<double>>;
+  Result<Results> run_oracle(const std::string& key, const Artifact& oracle, Case& c);
   Step run_once(const Candidate& candidate, Case& c, bool second);
   Step run_retried(const Candidate& candidate, Case& c, bool second);
   Step check_surroundings(const Artifact& artifact, const Case& c) const;

@@ -14,13 +14,14 @@ class Rebuilder {
 
   Result<RebuiltVariant> rebuild(const Wanting& wanting) {
     RebuiltVariant out = describe(wanting);
-    if (const auto failure = context_.journal->find_failure(wanting.candidate.digest)) {
-      out.note = "it failed here before (" + std::string(name(*failure)) + ")";
+    if (const Journal::Failure* failure = context_.journal->find_failure(wanting.candidate.digest)) {
+      out.note = "it failed here before (" + std::string(name(failure->outcome)) + ": " + failure->detail + ")";
       return out;
     }
     Candidate candidate{.digest = wanting.candidate.digest, .template_name = wanting.candidate.template_name,
                         .trace = wanting.candidate.trace, .is_default = wanting.candidate.is_default};
     auto built = call_guarded([&]() -> Result<std::shared_ptr<const Artifact>> {
+      const Interruption::Away away(context_.interruption);
       LW_TRY(const Prepared prepared, subject_.builder->replay(candidate.trace));
       return subject_.builder->compile(prepared);
     });
@@ -104,7 +105,7 @@ Status rebuild_all(const RebuildContext& context, const db::DeviceRow& here, Reb
   db::Recorder& recorder = context.journal->recorder();
   LW_TRY(const auto workloads, recorder.read().list_workloads());
   for (const db::WorkloadRow& workload : workloads) {
-    if (context.cancel != nullptr && *context.cancel) break;
+    if (context.interruption->is_cancelled()) break;
     LW_TRY(auto winners, recorder.read().list_best({.workload = workload.digest, .state = db::BestState::active}));
     LW_TRY(winners, keep_comparable(recorder.read(), here, context.journal->keys().generator, std::move(winners), report));
     LW_TRY(auto defaults, recorder.read().list_candidates(workload.digest));
@@ -159,7 +160,7 @@ Result<std::vector<RebuiltVariant>> rebuild_workload(const RebuildContext& conte
   LW_CHECK(context.journal->open_workload(workload));
   Rebuilder rebuilder(context, *subject);
   for (const Wanting& w : wanting) {
-    if (context.cancel != nullptr && *context.cancel) break;
+    if (context.interruption->is_cancelled()) break;
     LW_TRY(RebuiltVariant variant, rebuilder.rebuild(w));
     out.push_back(std::move(variant));
   }
@@ -168,6 +169,7 @@ Result<std::vector<RebuiltVariant>> rebuild_workload(const RebuildContext& conte
 
 Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& options,
                                    const std::atomic<bool>* cancel) {
+  Interruption interruption({.cancel = cancel});
   LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.create = false, .command = options.command_line}));
   LW_TRY(const auto device, bench.make_device(options));
   LW_TRY(const db::DeviceRow here, bench.fingerprint(options));
@@ -182,10 +184,10 @@ Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& op
   LW_CHECK(recorder.set_run_state(keys.run, db::RunState::finished));
   Journal journal(recorder, keys);
   RebuildReport report;
-  LW_CHECK(rebuild_all({.bench = &bench, .options = &options, .device = device.get(), .journal = &journal, .cancel = cancel},
+  LW_CHECK(rebuild_all({.bench = &bench, .options = &options, .device = device.get(), .journal = &journal, .interruption = &interruption},
                        here, report));
   LW_CHECK(recorder.set_run_state(keys.run, db::RunState::finished));
-  report.cancelled = cancel != nullptr && *cancel;
+  report.cancelled = interruption.is_cancelled();
   return report;
 }
 

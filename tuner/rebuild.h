@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tuner/interruption.h"
 #include "tuner/journal.h"
 #include "tuner/tuner.h"
 
@@ -15,7 +16,7 @@ struct RebuildContext {
   const TuneOptions* options = nullptr;
   Device* device = nullptr;
   Journal* journal = nullptr;
-  const std::atomic<bool>* cancel = nullptr;
+  Interruption* interruption = nullptr;
 };
 
 /// A candidate that is to be served, and the rows of `best` that name it (none for a default).

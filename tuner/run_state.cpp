@@ -1,5 +1,6 @@
 #include "tuner/run_state.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace loopwright::tuner {
@@ -8,15 +9,43 @@ namespace {
 using nlohmann::json;
 constexpr int kVersion = 1;
 
-}  // namespace
-
-std::string RunState::text() const {
+json write_probes(const std::vector<Bindings>& list) {
   json probes = json::array();
-  for (const Bindings& p : options.probes) {
+  for (const Bindings& p : list) {
     json one = json::object();
     for (const auto& [symbol, value] : p) one[symbol] = value;
     probes.push_back(one);
   }
+  return probes;
+}
+
+std::vector<Bindings> read_probes(const json& list) {
+  std::vector<Bindings> probes;
+  for (const json& p : list) {
+    Bindings probe;
+    for (const auto& [symbol, value] : p.items()) probe[symbol] = value.get<std::int64_t>();
+    probes.push_back(std::move(probe));
+  }
+  return probes;
+}
+
+}  // namespace
+
+RunState RunState::follow(double used_s) const {
+  RunState after;
+  after.options = options;
+  after.graph_name = next.front().name;
+  after.graph_text = next.front().text;
+  after.options.probes = next.front().probes;
+  after.next.assign(next.begin() + 1, next.end());
+  after.whole_budget_s = std::max(1.0, whole_budget_s - used_s);
+  after.take_share();
+  return after;
+}
+
+std::string RunState::text() const {
+  json later = json::array();
+  for (const NextGraph& n : next) later.push_back({{"name", n.name}, {"graph", n.text}, {"probes", write_probes(n.probes)}});
   return json{{"version", kVersion},
               {"graph_name", graph_name},
               {"graph", graph_text},
@@ -29,7 +58,9 @@ std::string RunState::text() const {
               {"search", options.search},
               {"cost_model", options.cost_model},
               {"build_threads", options.build_threads},
-              {"probes", probes},
+              {"probes", write_probes(options.probes)},
+              {"next", later},
+              {"whole_budget_s", whole_budget_s},
               {"device", options.device},
               {"worker", options.worker_path},
               {"command", options.command_line}}
@@ -58,11 +89,10 @@ Result<RunState> RunState::parse(const std::string& text) {
     s.options.search = j.at("search");
     s.options.cost_model = j.at("cost_model");
     s.options.build_threads = j.at("build_threads");
-    for (const json& p : j.at("probes")) {
-      Bindings probe;
-      for (const auto& [symbol, value] : p.items()) probe[symbol] = value.get<std::int64_t>();
-      s.options.probes.push_back(std::move(probe));
-    }
+    s.options.probes = read_probes(j.at("probes"));
+    // Older runs were one graph each.
+    for (const json& n : j.value("next", json::array())) s.next.push_back({n.at("name"), n.at("graph"), read_probes(n.at("probes"))});
+    s.whole_budget_s = j.value("whole_budget_s", s.options.budget_s);
     s.options.device = j.at("device");
     s.options.worker_path = j.at("worker");
     s.options.command_line = j.at("command");

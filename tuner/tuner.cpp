@@ -8,6 +8,7 @@
 #include "db/record.h"
 #include "src/driver/planner.h"
 #include "src/support/digest.h"
+#include "tuner/interruption.h"
 #include "tuner/rebuild.h"
 #include "tuner/run_state.h"
 #include "tuner/workload_run.h"
@@ -18,22 +19,25 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kWantedProbes = 2;
 
-/// Passes everything on and adds up the time spent in it.
+/// Passes everything on and adds up the time spent in it, in which the run's thread is away.
 class MeteredDevice : public Device {
  public:
-  explicit MeteredDevice(Device& inner) : inner_(inner) {}
+  MeteredDevice(Device& inner, Interruption& interruption) : inner_(inner), interruption_(interruption) {}
   std::string policy() const override { return inner_.policy(); }
   Status open(const Setup& setup) override {
     const Meter meter(busy_s_);
+    const Interruption::Away away(&interruption_);
     return inner_.open(setup);
   }
   Verdict admit(const Candidate& c) override { return inner_.admit(c); }
   Verdict verify(const Candidate& c, Depth depth) override {
     const Meter meter(busy_s_);
+    const Interruption::Away away(&interruption_);
     return inner_.verify(c, depth);
   }
   Samples time(const Candidate& c, const Bindings& probe, int count, double give_up_ns) override {
     const Meter meter(busy_s_);
+    const Interruption::Away away(&interruption_);
     return inner_.time(c, probe, count, give_up_ns);
   }
   void set_default_time(double ns) override { inner_.set_default_time(ns); }
@@ -48,20 +52,34 @@ class MeteredDevice : public Device {
     Clock::time_point from = Clock::now();
   };
   Device& inner_;
+  Interruption& interruption_;
   double busy_s_ = 0;
 };
+
+/// The same, with the run's thread away while a reference is built.
+Workbench leave_for_subjects(const Workbench& bench, Interruption& interruption) {
+  Workbench away = bench;
+  away.make_subject = [make = bench.make_subject, &interruption](const graph::Workload& workload, const TuneOptions& options) {
+    const Interruption::Away leave(&interruption);
+    return make(workload, options);
+  };
+  return away;
+}
 
 /// A run from its first or its next process to its end.
 class Session {
  public:
   Session(const Workbench& bench, db::Recorder& recorder, RunState state, const TuneObserver& observer,
-          const std::atomic<bool>* cancel)
-      : bench_(bench), recorder_(recorder), state_(std::move(state)), observer_(observer), cancel_(cancel) {}
+          Interruption& interruption)
+      : bench_(leave_for_subjects(bench, interruption)), recorder_(recorder), state_(std::move(state)), observer_(observer),
+        interruption_(interruption) {}
 
   Result<TuneReport> run(const std::string& existing_run) {
-    LW_TRY(device_, bench_.make_device(state_.options));
-    MeteredDevice metered(*device_);
-    metered_ = &metered;
+    {
+      const Interruption::Away away(&interruption_);
+      LW_TRY(device_, bench_.make_device(state_.options));
+    }
+    metered_ = std::make_unique<MeteredDevice>(*device_, interruption_);
     LW_TRY(const Graph graph, Graph::parse(state_.graph_text, state_.graph_name));
     LW_TRY(const driver::Planned planned, driver::plan_graph(graph));
     LW_TRY(JournalKeys keys, add_keys(existing_run));
@@ -70,24 +88,27 @@ class Session {
     LW_CHECK(recorder_.add_plan({.name = graph.name(), .graph_digest = sha256_hex(state_.graph_text),
                                  .graph_text = state_.graph_text, .plan_json = planned.spec.text(),
                                  .created_ns = db::read_clock_ns()}));
-    pool_ = std::make_unique<BuildPool>(state_.options.build_threads);
+    pool_ = std::make_unique<BuildPool>(state_.options.build_threads, &interruption_);
+    list_items(planned);
     fill_context();
-    const Status status = tune_all(planned);
+    const Status status = tune_items();
     // Whatever ended the run: what it found stays, and it can go on.
     const Status flushed = journal_->flush();
     const bool cancelled = context_.is_cancelled();
-    const bool failed = !status.ok();
-    LW_CHECK(recorder_.set_run_state(keys.run, failed      ? db::RunState::failed
-                                               : cancelled ? db::RunState::interrupted
-                                                           : db::RunState::finished));
+    LW_CHECK(recorder_.set_run_state(keys.run, !status.ok() ? db::RunState::failed
+                                               : cancelled  ? db::RunState::interrupted
+                                                            : db::RunState::finished));
     LW_CHECK(status);
     LW_CHECK(flushed);
-    report_.run = keys.run;
-    report_.cancelled = cancelled;
-    report_.elapsed_s = now_s();
-    report_.build_s = pool_->busy_s();
-    report_.measure_s = metered.busy_s();
-    return std::move(report_);
+    return make_report(cancelled);
+  }
+
+  /// For the thread that ends the process: commits, and tells what was done. A write that fails is lost as by a kill.
+  TuneReport commit_interrupted() {
+    if (journal_ == nullptr) return {.graph = state_.graph_name, .cancelled = true};
+    if (context_.report) save_state();
+    if (journal_->flush().ok()) recorder_.set_run_state(journal_->keys().run, db::RunState::interrupted).ok();
+    return make_report(true);
   }
 
  private:
@@ -116,10 +137,10 @@ class Session {
 
   void fill_context() {
     context_.options = &state_.options;
-    context_.device = metered_;
+    context_.device = metered_.get();
     context_.pool = pool_.get();
     context_.journal = journal_.get();
-    context_.cancel = cancel_;
+    context_.interruption = &interruption_;
     context_.now_s = [this] { return now_s(); };
     context_.ended_searches = state_.ended_searches;
     context_.state_changed = [this] { save_state(); };
@@ -172,8 +193,8 @@ class Session {
     LW_TRY(const auto wanting, list_wanting(recorder_.read(), rows, {}, state_.options.target.text()));
     if (!wanting.empty()) {
       tell({.digest = workload.digest, .family = workload.family}, "rebuild", {}, true);
-      LW_CHECK(rebuild_workload({.bench = &bench_, .options = &state_.options, .device = metered_,
-                                 .journal = journal_.get(), .cancel = cancel_},
+      LW_CHECK(rebuild_workload({.bench = &bench_, .options = &state_.options, .device = metered_.get(),
+                                 .journal = journal_.get(), .interruption = &interruption_},
                                 {.text = workload.text, .family = workload.family, .accuracy = "strict"}, wanting));
       LW_TRY(rows, list_own(workload));
     }
@@ -183,7 +204,7 @@ class Session {
       if (!best.verified) return std::optional<TunedWorkload>{};
       if (!best.complete) continue;
       tuned.complete = true;
-      if (tuned.ranges++ == 0) tuned.default_ns = best.default_median_ns, tuned.best_ns = best.median_ns;
+      if (tuned.ranges++ == 0) tuned.default_ns = best.default_median_ns, tuned.best_ns = best.median_ns, tuned.compared = true;
       tuned.worst_loss = std::max(tuned.worst_loss, best.worst_loss);
       tuned.mean_loss = std::max(tuned.mean_loss, best.mean_loss);
     }
@@ -219,31 +240,35 @@ class Session {
     TunedWorkload tuned;
   };
 
-  Status tune_all(const driver::Planned& planned) {
-    std::vector<Item> items;
+  void list_items(const driver::Planned& planned) {
     for (const graph::Workload& w : planned.workloads) {
-      const auto same = std::find_if(items.begin(), items.end(), [&](const Item& i) { return i.workload->digest == w.digest; });
-      if (same != items.end()) {
+      const auto same = std::find_if(items_.begin(), items_.end(), [&](const Item& i) { return i.workload->digest == w.digest; });
+      if (same != items_.end()) {
         ++same->uses;
         continue;
       }
-      items.push_back({.workload = &w, .uses = 1});
+      items_.push_back({.workload = &w, .uses = 1, .tuned = {.digest = w.digest, .family = w.family}});
     }
-    workload_count_ = static_cast<int>(items.size());
-    const Status status = tune_items(items);
-    for (Item& item : items) {
-      report_.workloads.push_back(item.run != nullptr ? item.run->result() : item.tuned);
-    }
-    return status;
+    workload_count_ = static_cast<int>(items_.size());
   }
 
-  Status tune_items(std::vector<Item>& items) {
+  TuneReport make_report(bool cancelled) const {
+    TuneReport report{.run = journal_->keys().run, .graph = state_.graph_name, .cancelled = cancelled};
+    for (const Item& item : items_) report.workloads.push_back(item.run != nullptr ? item.run->result() : item.tuned);
+    for (const NextGraph& n : state_.next) report.left.push_back(n.name);
+    report.elapsed_s = now_s();
+    report.build_s = pool_ != nullptr ? pool_->busy_s() : 0;
+    report.measure_s = metered_->busy_s();
+    return report;
+  }
+
+  Status tune_items() {
+    std::vector<Item>& items = items_;
     std::size_t open = items.size();
     // Every workload gets its default first, so that a run that is stopped early leaves something to serve everywhere.
     for (std::size_t i = 0; i < items.size() && !context_.is_cancelled(); ++i) {
       Item& item = items[i];
       workload_index_ = static_cast<int>(i);
-      item.tuned = {.digest = item.workload->digest, .family = item.workload->family};
       LW_TRY(const auto complete, find_complete(*item.workload));
       if (complete) {
         item.tuned = *complete;
@@ -254,6 +279,7 @@ class Session {
         // One workload that cannot be built does not take the others with it.
         tell(item.tuned, "default", "cannot be built: " + subject.error().message(), true);
         ++item.tuned.outcomes[Outcome::compile_error];
+        item.tuned.why_not = "compile_error: " + subject.error().message();
         continue;
       }
       LW_TRY(const std::vector<Bindings> asked, list_asked(*item.workload));
@@ -289,52 +315,95 @@ class Session {
     return 0.5 / count + 0.5 * (all > 0 ? weigh(items[at]) / all : 1 / count);
   }
 
-  const Workbench& bench_;
+  const Workbench bench_;
   db::Recorder& recorder_;
   RunState state_;
   const TuneObserver& observer_;
-  const std::atomic<bool>* cancel_;
+  Interruption& interruption_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point told_{}, saved_{};
   std::unique_ptr<Device> device_;
-  MeteredDevice* metered_ = nullptr;
+  std::unique_ptr<MeteredDevice> metered_;
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<BuildPool> pool_;
   RunContext context_;
-  TuneReport report_;
+  std::vector<Item> items_;
   int workload_index_ = 0, workload_count_ = 0;
 };
 
+/// Tunes the graph of `state` and those that follow it, a run each.
+Result<std::vector<TuneReport>> run_chain(const Workbench& bench, db::Recorder& recorder, RunState state,
+                                          std::string existing_run, const TuneObserver& observer,
+                                          Interruption& interruption) {
+  std::vector<TuneReport> reports;
+  for (;;) {
+    Session session(bench, recorder, state, observer, interruption);
+    interruption.set_commit([&] {
+      std::vector<TuneReport> all = reports;
+      all.push_back(session.commit_interrupted());
+      return all;
+    });
+    Result<TuneReport> report = session.run(existing_run);
+    interruption.set_commit({});
+    if (!report.ok()) return report.error();
+    if (interruption.is_cancelled()) report->cancelled = report->cancelled || !state.next.empty();
+    reports.push_back(*std::move(report));
+    if (reports.back().cancelled || state.next.empty()) return reports;
+    reports.back().left.clear();
+    state = state.follow(reports.back().elapsed_s);
+    existing_run.clear();
+  }
+}
+
+/// A run that `resume` has something to do for: it did not end, or it is the newest and others were to follow it.
+Result<db::RunRow> find_resumable(const db::Recorder& recorder) {
+  LW_TRY(const auto runs, recorder.read().list_runs());
+  for (const db::RunRow& r : runs) {
+    if (r.state != db::RunState::finished) return r;
+    const Result<RunState> state = RunState::parse(r.search_state);
+    if (&r == &runs.front() && state.ok() && !state->next.empty()) return r;
+  }
+  return Error{.code = ErrorCode::not_found, .asked = "resume the newest stopped run of " + recorder.path(),
+               .found = runs.empty() ? "there is no run" : "every run is finished",
+               .works = "loopwright tune begins one"};
+}
+
 }  // namespace
+
+Result<std::vector<TuneReport>> tune_all_with(const Workbench& bench, const std::vector<TuneJob>& jobs,
+                                              const TuneOptions& options, const TuneObserver& observer,
+                                              const TuneStop& stop) {
+  if (jobs.empty()) return std::vector<TuneReport>{};
+  Interruption interruption(stop);
+  RunState state;
+  state.options = options;
+  state.options.probes = jobs.front().probes;
+  state.graph_name = jobs.front().graph.name();
+  state.graph_text = jobs.front().graph.text();
+  for (std::size_t i = 1; i < jobs.size(); ++i)
+    state.next.push_back({jobs[i].graph.name(), jobs[i].graph.text(), jobs[i].probes});
+  state.whole_budget_s = options.budget_s;
+  state.take_share();
+  LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.command = options.command_line}));
+  return run_chain(bench, recorder, std::move(state), {}, observer, interruption);
+}
 
 Result<TuneReport> tune_with(const Workbench& bench, const Graph& graph, const TuneOptions& options,
                              const TuneObserver& observer, const std::atomic<bool>* cancel) {
-  RunState state;
-  state.options = options;
-  state.graph_name = graph.name();
-  state.graph_text = graph.text();
-  LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.command = options.command_line}));
-  return Session(bench, recorder, std::move(state), observer, cancel).run({});
+  LW_TRY(auto reports, tune_all_with(bench, {{graph, options.probes}}, options, observer, {.cancel = cancel}));
+  return std::move(reports.front());
 }
 
-Result<TuneReport> resume_with(const Workbench& bench, const std::string& database, const std::string& run,
-                               const TuneObserver& observer, const std::atomic<bool>* cancel) {
+Result<std::vector<TuneReport>> resume_with(const Workbench& bench, const std::string& database, const std::string& run,
+                                            const TuneObserver& observer, const TuneStop& stop) {
+  Interruption interruption(stop);
   LW_TRY(db::Recorder recorder, db::Recorder::open(database, {.create = false, .command = "resume " + run}));
-  db::RunRow row;
-  if (run.empty()) {
-    LW_TRY(const auto runs, recorder.read().list_runs());
-    const auto open = std::find_if(runs.begin(), runs.end(), [](const db::RunRow& r) { return r.state != db::RunState::finished; });
-    if (open == runs.end()) {
-      return Error{.code = ErrorCode::not_found, .asked = "resume the newest stopped run of " + database,
-                   .found = runs.empty() ? "there is no run" : "every run is finished"};
-    }
-    row = *open;
-  } else {
-    LW_TRY(row, recorder.read().find_run(run));
-  }
+  LW_TRY(const db::RunRow row, run.empty() ? find_resumable(recorder) : recorder.read().find_run(run));
   LW_TRY(RunState state, RunState::parse(row.search_state));
   state.options.database = database;
-  return Session(bench, recorder, std::move(state), observer, cancel).run(row.digest);
+  const bool is_done = row.state == db::RunState::finished && !state.next.empty();
+  if (is_done) state = state.follow(state.elapsed_s);
+  return run_chain(bench, recorder, std::move(state), is_done ? "" : row.digest, observer, interruption);
 }
 
 }  // namespace loopwright::tuner
@@ -346,9 +415,14 @@ Result<TuneReport> tune(const Graph& graph, const TuneOptions& options, const Tu
   return tuner::tune_with(tuner::make_workbench(), graph, options, observer, cancel);
 }
 
-Result<TuneReport> resume(const std::string& database, const std::string& run, const TuneObserver& observer,
-                          const std::atomic<bool>* cancel) {
-  return tuner::resume_with(tuner::make_workbench(), database, run, observer, cancel);
+Result<std::vector<TuneReport>> tune_all(const std::vector<TuneJob>& jobs, const TuneOptions& options,
+                                         const TuneObserver& observer, const TuneStop& stop) {
+  return tuner::tune_all_with(tuner::make_workbench(), jobs, options, observer, stop);
+}
+
+Result<std::vector<TuneReport>> resume(const std::string& database, const std::string& run,
+                                       const TuneObserver& observer, const TuneStop& stop) {
+  return tuner::resume_with(tuner::make_workbench(), database, run, observer, stop);
 }
 
 }  // namespace loopwright

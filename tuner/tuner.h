@@ -36,9 +36,13 @@ struct Workbench {
 /// The compiler and the device that `TuneOptions::device` names.
 Workbench make_workbench();
 
+Result<std::vector<TuneReport>> tune_all_with(const Workbench& bench, const std::vector<TuneJob>& jobs,
+                                              const TuneOptions& options, const TuneObserver& observer,
+                                              const TuneStop& stop);
+/// One graph.
 Result<TuneReport> tune_with(const Workbench& bench, const Graph& graph, const TuneOptions& options,
                              const TuneObserver& observer, const std::atomic<bool>* cancel);
-Result<TuneReport> resume_with(const Workbench& bench, const std::string& database, const std::string& run,
-                               const TuneObserver& observer, const std::atomic<bool>* cancel);
+Result<std::vector<TuneReport>> resume_with(const Workbench& bench, const std::string& database, const std::string& run,
+                                            const TuneObserver& observer, const TuneStop& stop);
 
 }  // namespace loopwright::tuner

@@ -31,7 +31,7 @@ double read_run_ns(const std::string& reply) { return json::parse(reply).value("
 void WorkerDevice::remember(const Case& c) {
   std::int64_t bytes = 0;
   for (const CaseBuffer& b : c.buffers) {
-    bytes += static_cast<std::int64_t>(b.content->pristine.size() + b.content->expected.size() * sizeof(double));
+    bytes += static_cast<std::int64_t>(b.content->pristine.size() + (b.content->expected.size() + b.content->doubt.size()) * sizeof(double));
   }
   if (remembered_bytes_ + bytes > kMaxRememberedBytes) {
     remembered_.clear();
@@ -145,86 +145,6 @@ Status WorkerDevice::prepare(Case& c) {
   return Unit{};
 }
 
-/// Runs the float64 kernel on the case's inputs. It is compiled code too, so it runs in the worker, before any candidate
-/// has touched the case; its results are copied here, where no candidate can reach them.
-Status WorkerDevice::run_reference(Case& c) {
-  const Artifact& reference = *setup_.reference;
-  Arena& arena = worker_->arena();
-  const auto fail = [&](const Step& step) {
-    return Error{.code = step.code, .asked = "run the float64 reference", .found = step.detail};
-  };
-  if (Step step = load("reference:" + setup_.workload, reference); step.outcome != Outcome::ok) return fail(step);
-  if (Step step = place_workspace(reference, c.probe, false); step.outcome != Outcome::ok) return fail(step);
-  std::uint64_t next = workspace_.empty() ? arena.bytes() / 4 * 3 : workspace_.back().zone_after;
-  const Loaded& loaded = loaded_.at("reference:" + setup_.workload);
-  const bool on_gpu = gpu_.has_value() && std::string_view(loaded.on) != "cpu";
-  json results = json::array();
-  std::vector<std::uint64_t> offsets;
-  std::size_t tensor = 0, space = 0;
-  for (const ArtifactArg& arg : reference.args) {
-    if (arg.role == ArgRole::workspace) {
-      offsets.push_back(workspace_[space++].data);
-      continue;
-    }
-    CaseBuffer& b = c.buffers[tensor++];
-    if (arg.role == ArgRole::input) {
-      offsets.push_back(b.place.data);
-      continue;
-    }
-    // Results go to memory of their own, in the reference's dtype.
-    next = (next + 127) / 128 * 128;
-    const auto bytes = static_cast<std::uint64_t>(b.span * size_bytes(arg.dtype));
-    if (next + bytes > arena.bytes()) {
-      return Error{.code = ErrorCode::too_large, .asked = "run the float64 reference", .found = "its results do not fit"};
-    }
-    fill_poison(arg.dtype, arena.at(next), static_cast<std::int64_t>(bytes), false);
-    for (std::int64_t i = 0; arg.role == ArgRole::inout && i < b.span; ++i) {
-      write_element(arg.dtype, arena.at(next), i, read_element(b.dtype, b.content->pristine.data(), i));
-    }
-    if (on_gpu) {
-      if (const Step step = mirror(next, std::max<std::uint64_t>(bytes, 1)); step.outcome != Outcome::ok) return fail(step);
-      results.push_back(json::array({next, bytes}));
-    }
-    offsets.push_back(next);
-    next += bytes;
-  }
-  json order{{"command", "run"},
-             {"on", loaded.on},
-             {"kernel", loaded.id},
-             {"buffers", offsets},
-             {"symbols", symbol_values(reference.symbols, c.probe)}};
-  if (on_gpu) {
-    if (const Step step = mirror_case(c); step.outcome != Outcome::ok) return fail(step);
-    if (const Step step = mirror_workspace(reference); step.outcome != Outcome::ok) return fail(step);
-    order["download"] = results;
-  }
-  const auto from = std::chrono::steady_clock::now();
-  const Step step = command(order.dump(), static_cast<std::int64_t>(settings_.reference_limit_s * 1e3));
-  if (step.outcome != Outcome::ok) return fail(step);
-  c.reference_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-  tensor = 0;
-  std::size_t position = 0;
-  for (const ArtifactArg& arg : reference.args) {
-    const std::uint64_t at = offsets[position++];
-    if (arg.role == ArgRole::workspace) continue;
-    CaseBuffer& b = c.buffers[tensor++];
-    if (arg.role == ArgRole::input) continue;
-    const auto count = b.positions.empty() ? b.span : static_cast<std::int64_t>(b.positions.size());
-    b.content->expected.resize(static_cast<std::size_t>(count));
-    for_each_part(count, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        b.content->expected[i] = read_element(arg.dtype, arena.at(at), b.positions.empty() ? i : b.positions[i]);
-    });
-    for (const auto& o : setup_.graph->outputs()) {
-      if (o.name == b.name) b.tolerance = find_tolerance(*setup_.graph, o.value, c.probe);
-    }
-    for (const auto& u : setup_.graph->updates()) {
-      if (setup_.graph->node(u.input).name == b.name) b.tolerance = find_tolerance(*setup_.graph, u.value, c.probe);
-    }
-  }
-  return Unit{};
-}
-
 std::vector<std::uint64_t> WorkerDevice::case_offsets(const Artifact& artifact, const Case& c) const {
   std::vector<std::uint64_t> offsets;
   std::size_t tensor = 0, space = 0;
@@ -320,10 +240,10 @@ bool WorkerDevice::check_outputs(const Case& c, CaseResult& result) const {
   for (const CaseBuffer& b : c.buffers) {
     if (b.role == ArgRole::input) continue;
     const std::uint8_t* data = worker_->arena().at(b.place.data);
-    const Deviation d = compare_output(b.dtype, data, b.positions, b.content->expected, b.tolerance);
+    const Deviation d = compare_output(b.dtype, data, b.positions, b.content->expected, b.content->doubt, b.tolerance);
     result.max_abs_error = std::max(result.max_abs_error, d.max_abs);
     result.max_rel_error = std::max(result.max_rel_error, d.max_rel);
-    if (result.tolerance.empty() || b.tolerance.relative > 0) result.tolerance = b.tolerance.text();
+    if (result.tolerance.empty() || !b.tolerance.is_exact()) result.tolerance = b.tolerance.text();
     if (d.passed) continue;
     passed = false;
     result.detail = fmt::format("{} of {} elements of {} are off ({}); the first is number {}: {} instead of {}",

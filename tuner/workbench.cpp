@@ -6,6 +6,7 @@
 #include "src/codegen/cuda/nvrtc.h"
 #include "src/runtime/cuda_info.h"
 #include "src/runtime/device.h"
+#include "tuner/doubt.h"
 #include "tuner/fault_device.h"
 #include "tuner/features.h"
 #include "tuner/tuner.h"
@@ -34,10 +35,12 @@ Result<Subject> make_subject(const graph::Workload& workload, const TuneOptions&
   subject.symbols = kept->workload.graph.symbols();
   subject.builder = make_driver_builder(kept->job, options.target);
   LW_TRY(Artifact reference, driver::build_reference(kept->job, options.target));
+  LW_TRY(auto doubt, build_doubt(workload.graph, options.target));
   subject.setup = {.workload = workload.digest,
                    .graph = &kept->workload.graph,
                    .naive = &kept->job.naive,
                    .reference = std::make_shared<Artifact>(std::move(reference)),
+                   .doubt = std::move(doubt),
                    .seed = options.seed};
   subject.work = [kept](const Bindings& probe) { return count_float_ops(kept->job.naive, probe); };
   subject.keep = kept;

@@ -23,8 +23,8 @@ namespace {
 constexpr std::int64_t kStartTimeoutMs = 20000;
 constexpr int kDescriptorsFrom = 16;  ///< parent's copies live above the numbers the worker uses
 
-Error make_io_error(std::string asked, std::string found) {
-  return {.code = ErrorCode::io, .asked = std::move(asked), .found = std::move(found)};
+Error make_io_error(std::string asked, std::string found, std::string works) {
+  return {.code = ErrorCode::io, .asked = std::move(asked), .found = std::move(found), .works = std::move(works)};
 }
 
 /// A descriptor above those that the worker expects, closed on exec.
@@ -64,7 +64,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const std::string& program, std::u
   std::unique_ptr<Worker> worker(new Worker);
   worker->program_ = program;
   if (!worker->arena_.create(arena_bytes)) {
-    return make_io_error("make shared memory for the worker", std::strerror(errno));
+    return make_io_error("make shared memory for the worker", std::strerror(errno), "a higher limit of address space (ulimit -v)");
   }
   LW_CHECK(worker->respawn());
   return worker;
@@ -88,7 +88,7 @@ Status Worker::respawn() {
   std::memset(arena_.at(0), 0, sizeof(FaultReport));
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-    return make_io_error("connect to the worker", std::strerror(errno));
+    return make_io_error("connect to the worker", std::strerror(errno), "a higher limit of open files (ulimit -n)");
   }
   const int theirs = move_up(pair[1]);
   const int shared = ::fcntl(arena_.descriptor(), F_DUPFD_CLOEXEC, kDescriptorsFrom);
@@ -115,13 +115,14 @@ Status Worker::respawn() {
   posix_spawn_file_actions_destroy(&actions);
   ::close(theirs);
   ::close(shared);
-  if (failed != 0) return make_io_error("start " + program_, std::strerror(failed));
+  if (failed != 0) return make_io_error("start " + program_, std::strerror(failed), "the loopwright-worker of this machine and build: --worker or LOOPWRIGHT_WORKER");
   pid_ = pid;
   ++generation_;
   std::string hello;
   if (receive_message(socket_, kStartTimeoutMs, hello) != Received::message) {
     end_process();
-    return make_io_error("start " + program_, "the process did not say hello");
+    return make_io_error("start " + program_, "the process did not say hello within " + std::to_string(kStartTimeoutMs / 1000) + " s or ended",
+                         "the loopwright-worker of the same build: --worker or LOOPWRIGHT_WORKER");
   }
   const std::string expected = "{\"protocol\":" + std::to_string(kProtocolVersion) + "}";
   if (hello != expected) {

@@ -38,6 +38,11 @@ void WorkloadRun::tell(const std::string& phase, bool event) {
   if (context_.report) context_.report(result_, phase, best_label_, event);
 }
 
+void WorkloadRun::blame(Outcome outcome, const std::string& detail) {
+  if (outcome == Outcome::ok || !result_.why_not.empty()) return;
+  result_.why_not = std::string(name(outcome)) + ": " + detail.substr(0, detail.find('\n'));
+}
+
 std::string WorkloadRun::search_key(std::size_t probe_index) const {
   return workload_.digest.substr(0, 16) + "/" + std::to_string(probe_index);
 }
@@ -79,6 +84,7 @@ Status WorkloadRun::record(const Contender& contender, std::size_t probe_index, 
                        .compile_ns = compile_ns};
   ++result_.trials;
   count(entry.outcome);
+  blame(entry.outcome, entry.detail);
   return context_.journal->add(std::move(entry));
 }
 
@@ -111,6 +117,7 @@ bool WorkloadRun::make_ready(Contender& c) {
     const auto noted = context_.journal->add({.candidate = c.row, .probe = probe_digests_[0], .outcome = verdict.outcome,
                                               .code = verdict.code, .detail = verdict.detail, .cases = verdict.cases});
     count(verdict.outcome);
+    blame(verdict.outcome, verdict.detail);
     return noted.ok() && false;
   }
   return verdict.cases.empty() || context_.journal->add_cases(c.row, verdict.cases).ok();
@@ -120,17 +127,20 @@ Status WorkloadRun::try_defaults() {
   tell("default", true);
   for (int t = 0; t < subject_.builder->template_count() && !context_.is_cancelled(); ++t) {
     auto prepared = call_guarded([&] {
+      const Interruption::Away away(context_.interruption);
       Space space;
       return subject_.builder->prepare(t, space, probes_.search.front());
     });
     if (!prepared.ok()) {
       count(classify_build_error(prepared.error().code));
+      blame(classify_build_error(prepared.error().code), prepared.error().message());
       continue;
     }
     Contender c = make_contender(std::make_shared<Prepared>(std::move(*prepared)));
     c.row.is_default = c.candidate.is_default = true;
-    if (const auto failure = context_.journal->find_failure(c.row.digest)) {
-      count(*failure);
+    if (const Journal::Failure* failure = context_.journal->find_failure(c.row.digest)) {
+      count(failure->outcome);
+      blame(failure->outcome, failure->detail);
       continue;
     }
     const auto from = std::chrono::steady_clock::now();
@@ -161,6 +171,7 @@ Status WorkloadRun::try_defaults() {
       LW_CHECK(record(c, 0, verdict, samples, compile_ns));
     } else {
       ++result_.trials, count(known->outcome);
+      blame(known->outcome, "in an earlier run");
     }
     if (verdict.outcome != Outcome::ok || samples.outcome != Outcome::ok || summary.n == 0) continue;
     c.verified = true;
@@ -170,6 +181,7 @@ Status WorkloadRun::try_defaults() {
     if (default_ == nullptr) {
       default_ = &contenders_.back();
       result_.default_ns = result_.best_ns = summary.median;
+      result_.compared = true;
       best_label_ = default_->candidate.label();
       context_.device->set_default_time(summary.median);
     }

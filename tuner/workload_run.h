@@ -11,6 +11,7 @@
 
 #include "tuner/build_pool.h"
 #include "tuner/cost_model.h"
+#include "tuner/interruption.h"
 #include "tuner/journal.h"
 #include "tuner/probes.h"
 #include "tuner/race.h"
@@ -26,7 +27,7 @@ struct RunContext {
   Device* device = nullptr;
   BuildPool* pool = nullptr;
   Journal* journal = nullptr;
-  const std::atomic<bool>* cancel = nullptr;
+  Interruption* interruption = nullptr;
   std::function<double()> now_s;      ///< seconds of the run, earlier processes included
   /// Searches that ended, by workload and probe, with the number of candidates each had processed: a run that goes on
   /// must not search longer than the run that was stopped did.
@@ -34,7 +35,7 @@ struct RunContext {
   std::function<void()> state_changed;  ///< `ended_searches` is new: save it
   /// Tells the observer; `event` = something happened that a person wants to see at once.
   std::function<void(const TunedWorkload&, const std::string& phase, const std::string& best_label, bool event)> report;
-  bool is_cancelled() const { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
+  bool is_cancelled() const { return interruption->is_cancelled(); }
 };
 
 /// A candidate that was measured and may be served.
@@ -111,6 +112,8 @@ class WorkloadRun {
   std::string_view name_role(std::size_t probe_index) const;
   void tell(const std::string& phase, bool event);
   void count(Outcome outcome) { ++result_.outcomes[outcome]; }
+  /// Keeps the first trouble for the report.
+  void blame(Outcome outcome, const std::string& detail);
 
   RunContext& context_;
   const graph::Workload& workload_;

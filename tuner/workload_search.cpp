@@ -148,6 +148,7 @@ void WorkloadRun::rank_batch(std::vector<Attempt>& attempts, std::size_t batch, 
       features.push_back(lessons_[i].features);
       times.push_back(lessons_[i].time_ns);
     }
+    const Interruption::Away away(context_.interruption);
     model_->train(features, times);
     features.clear();
     for (const Attempt& a : attempts) features.push_back(a.prepared->features);
@@ -176,7 +177,7 @@ Status WorkloadRun::process_batch(std::vector<Attempt>& attempts, std::size_t pr
       return k.row.digest == c.row.digest && k.candidate.artifact != nullptr;
     });
     const bool known = context_.journal->find(c.row.digest, probe_digests_[probe_index]) != nullptr ||
-                       context_.journal->find_failure(c.row.digest).has_value();
+                       context_.journal->find_failure(c.row.digest) != nullptr;
     if (!known && !has_artifact) to_build.push_back(i);
   }
   std::vector<Result<std::shared_ptr<const Artifact>>> built(attempts.size(), Error{});
@@ -204,8 +205,8 @@ Status WorkloadRun::process(Attempt& attempt, Result<std::shared_ptr<const Artif
                             std::size_t probe_index, Search& search) {
   Contender c = make_contender(attempt.prepared);
   const std::string& probe = probe_digests_[probe_index];
-  if (const auto failure = context_.journal->find_failure(c.row.digest)) {
-    if (attempt.origin != Origin::first) count(*failure);
+  if (const Journal::Failure* failure = context_.journal->find_failure(c.row.digest)) {
+    if (attempt.origin != Origin::first) count(failure->outcome);
     learn(attempt, probe_index, kInfinity, search);
     return Unit{};
   }
@@ -278,6 +279,7 @@ void WorkloadRun::learn(const Attempt& attempt, std::size_t probe_index, double 
   if (best != nullptr && (*best == 0 || time_ns < *best)) *best = time_ns;
   if (time_ns < result_.best_ns) {
     result_.best_ns = time_ns;
+    result_.compared = false;  // until the finals
     best_label_ = attempt.prepared->template_name + " " + print_picks(attempt.prepared->picks());
   }
 }

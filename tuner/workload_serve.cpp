@@ -160,9 +160,8 @@ Status WorkloadRun::decide_box(const std::vector<Contender*>& finalists) {
     return choose_winner(list);
   };
   const auto default_at = std::find(finalists.begin(), finalists.end(), default_) - finalists.begin();
-  const double default_ns = default_at < static_cast<std::ptrdiff_t>(finals.size()) && finals[default_at].summary.n > 0
-                                ? finals[default_at].summary.median
-                                : result_.default_ns;
+  const bool has_default_time = default_at < static_cast<std::ptrdiff_t>(finals.size()) && finals[default_at].summary.n > 0;
+  const double default_ns = has_default_time ? finals[default_at].summary.median : result_.default_ns;
   std::vector<Served> served;
   const auto add = [&](int i) {
     if (i < 0 || std::any_of(served.begin(), served.end(), [&](const Served& s) { return s.contender == finalists[i]; })) return;
@@ -176,6 +175,7 @@ Status WorkloadRun::decide_box(const std::vector<Contender*>& finalists) {
   if (served.empty()) return context_.journal->flush();
   result_.default_ns = default_ns;
   result_.best_ns = served.front().median_ns;
+  result_.compared = has_default_time;
   best_label_ = served.front().contender->candidate.label();
   result_.ranges = static_cast<int>(served.size());
   result_.complete = was_searched();
@@ -346,6 +346,7 @@ Status WorkloadRun::serve_ranges(const std::vector<Contender*>& finalists, const
       if (v == main) {
         result_.default_ns = base.median;
         result_.best_ns = mine.median;
+        result_.compared = true;
         best_label_ = s.contender->candidate.label();
       }
     }

@@ -53,22 +53,45 @@ struct TunedWorkload {
   double worst_loss = 0, mean_loss = 0;      ///< at held-out probes
   double gain_random = 1, gain_evolution = 1; ///< speed-up over the default found by each part of the search
   bool complete = false;
+  bool compared = false;           ///< default_ns and best_ns are from the same rounds at the same shape
+  std::string why_not;             ///< first outcome that was not ok, with its error, where best_ns is 0
 };
 struct TuneReport {
   std::string run;                 ///< digest of the run row; any unambiguous prefix resumes it
+  std::string graph;               ///< its name
   std::vector<TunedWorkload> workloads;
-  bool cancelled = false;
+  bool cancelled = false;          ///< this graph or one that was to follow it was not finished
+  std::vector<std::string> left;   ///< names of the graphs that were to follow and were not begun
   double elapsed_s = 0, build_s = 0, measure_s = 0;  ///< build and measure are wall time with at least one going on
 };
 
+/// One graph of several.
+struct TuneJob {
+  Graph graph;
+  std::vector<Bindings> probes;    ///< as TuneOptions::probes
+};
+
+/// How a run is ended from outside.
+struct TuneStop {
+  /// When set, from a signal handler too, the run ends after what it is doing: a compilation, a candidate.
+  const std::atomic<bool>* cancel = nullptr;
+  /// When that takes longer than 0.3 s, called by another thread, at the latest 0.8 s after `cancel`: everything is
+  /// committed, and the process may be ended on the spot. It gets what was done so far, empty when that cannot be told.
+  std::function<void(const std::vector<TuneReport>&)> abandon;
+};
+
 /// Tunes every workload of `graph` that the database does not hold complete results for, and stores the plan by the
-/// graph's name. `cancel`, when set from a signal handler, ends the run after the trials in flight, committed.
-/// busy when another run has the database; db_* for file trouble.
+/// graph's name. busy when another run has the database; db_* for file trouble.
 Result<TuneReport> tune(const Graph& graph, const TuneOptions& options, const TuneObserver& observer = {},
                         const std::atomic<bool>* cancel = nullptr);
-/// Goes on with a run that was stopped or killed; an empty `run` means the newest that can be resumed.
-Result<TuneReport> resume(const std::string& database, const std::string& run, const TuneObserver& observer = {},
-                          const std::atomic<bool>* cancel = nullptr);
+/// Several graphs one after the other, a run each. The budget is for all of them; what one leaves goes to the next.
+/// TuneOptions::probes is not used.
+Result<std::vector<TuneReport>> tune_all(const std::vector<TuneJob>& jobs, const TuneOptions& options,
+                                         const TuneObserver& observer = {}, const TuneStop& stop = {});
+/// Goes on with a run that was stopped or killed, then with the graphs that were to follow it; an empty `run` means the
+/// newest that can be resumed.
+Result<std::vector<TuneReport>> resume(const std::string& database, const std::string& run,
+                                       const TuneObserver& observer = {}, const TuneStop& stop = {});
 
 /// What became of one variant that came from elsewhere.
 struct RebuiltVariant {

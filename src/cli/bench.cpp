@@ -21,7 +21,7 @@ Result<Exit> run_bench(const BenchArguments& a, const Context& context) {
       LW_TRY(Bindings only, parse_bindings(a.symbols, graph.symbols(), [](const Symbol& s) { return s.hi; }));
       shapes = {std::move(only)};
     }
-    LW_TRY(auto more, compare_default_and_tuned(graph, a.databases, shapes, a.seed));
+    LW_TRY(auto more, compare_default_and_tuned(graph, a.databases, shapes, a.seed, context));
     rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   return print_comparison(rows, context.json);

@@ -1,8 +1,10 @@
 #include "src/cli/command.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 
+#include "db/query.h"
 #include "src/cli/output.h"
 
 namespace loopwright::cli {
@@ -18,6 +20,7 @@ extern "C" void note_interrupt(int) {
 
 Exit exit_code(const Error& error) {
   switch (error.code) {
+    case ErrorCode::unsupported_target: return kUsage;
     case ErrorCode::no_variant:
     case ErrorCode::no_template: return kNoVariant;
     case ErrorCode::db_read_only:
@@ -58,6 +61,34 @@ const std::atomic<bool>& watch_interrupts() {
   sigaction(SIGTERM, &action, nullptr);
   return interrupted;
 }
+
+void stop_watching_interrupts() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+Error blame_databases(Error error, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    const auto query = db::Query::open(path);
+    if (!query.ok() && exit_code(query.error()) == kDatabase) return query.error();
+  }
+  return error;
+}
+
+void note_unreadable(const std::vector<std::string>& paths, const Context& context) {
+  for (const std::string& path : paths) {
+    const auto query = db::Query::open(path);
+    if (query.ok() || (query.error().code == ErrorCode::not_found && path == kDefaultDatabase)) continue;
+    print_note(path + ": not used: " + query.error().message(), context.json);
+  }
+}
+
+const CLI::Validator kCount(
+    [](std::string& text) {
+      const bool is_count = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+      return is_count ? std::string() : "`" + text + "` is no count; 0 or a positive whole number works";
+    },
+    "COUNT");
 
 Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std::vector<Symbol>& symbols,
                                 const std::function<std::int64_t(const Symbol&)>& missing) {

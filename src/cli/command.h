@@ -38,6 +38,18 @@ void set_body(CLI::App* command, Context& context, std::function<Result<Exit>()>
 
 /// Set by the first SIGINT or SIGTERM. A second one ends the process at once.
 const std::atomic<bool>& watch_interrupts();
+/// From now on either ends the process.
+void stop_watching_interrupts();
+
+/// `error`, or what is wrong with the first of these files that is a damaged, foreign or otherwise unusable database:
+/// then nobody knows what it may hold.
+Error blame_databases(Error error, const std::vector<std::string>& paths);
+/// Says on standard error which of these databases cannot be read; a missing one only when it is not the default's name.
+void note_unreadable(const std::vector<std::string>& paths, const Context& context);
+inline constexpr const char* kDefaultDatabase = "loopwright.db";
+
+/// For options that count something.
+extern const CLI::Validator kCount;
 
 /// `tokens=17`, as given by repeated --symbol options. A name the graph does not know, or a value outside the symbol's
 /// range, is an error; a symbol that is not given takes `missing(symbol)`.

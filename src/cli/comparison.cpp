@@ -25,12 +25,14 @@ std::vector<Bindings> typical_shapes(const Graph& graph) {
 Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph,
                                                              const std::vector<std::string>& databases,
                                                              const std::vector<Bindings>& shapes,
-                                                             std::uint64_t seed) {
+                                                             std::uint64_t seed, const Context& context) {
   LW_TRY(const Plan plain,
          make_plan(graph, {.target = host_target(), .databases = {}, .on_miss = OnMiss::jit}));
   LW_TRY(const Runtime runtime, Runtime::open({.databases = databases, .on_miss = OnMiss::fallback}));
-  for (const std::string& note : runtime.notes()) fmt::print(stderr, "{}\n", note);
-  LW_TRY(const Plan tuned, runtime.plan(graph.name()));
+  for (const std::string& note : runtime.notes()) print_note(note, context.json);
+  const Result<Plan> found = runtime.plan(graph.name());
+  if (!found.ok()) return blame_databases(found.error(), databases);
+  const Plan& tuned = *found;
   std::vector<ComparisonRow> rows;
   for (const Bindings& shape : shapes) {
     LW_TRY(Rehearsal a, Rehearsal::make(graph, plain.spec(), shape, seed));

@@ -21,7 +21,7 @@ struct ComparisonRow {
 Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph,
                                                              const std::vector<std::string>& databases,
                                                              const std::vector<Bindings>& shapes,
-                                                             std::uint64_t seed);
+                                                             std::uint64_t seed, const Context& context);
 /// kFailed when a result is wrong, else kOk.
 Exit print_comparison(const std::vector<ComparisonRow>& rows, bool json);
 /// Shapes to look at when nobody says: lowest, a modest and a larger size of every symbol.

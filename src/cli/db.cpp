@@ -27,6 +27,7 @@ Result<Exit> run_info(const std::string& path, const Context& context) {
     print_json({{"path", info.path},
                 {"uuid", info.uuid},
                 {"created_by", info.created_by},
+                {"created_ns", info.created_ns},
                 {"schema", info.schema_version},
                 {"generation", info.generation},
                 {"bytes", info.file_bytes},
@@ -53,13 +54,24 @@ Result<Exit> run_info(const std::string& path, const Context& context) {
 }
 
 Table list_best(const std::vector<db::BestEntry>& rows) {
-  Table table({"workload", "family", "range", "device", "median", "default", "ratio", "loss worst", "state",
-               "variant"});
+  Table table({"workload", "family", "range", "device", {"median", "median_ns"}, {"default", "default_ns"}, "ratio",
+               {"loss worst", "worst_loss"}, "state", "variant"});
   for (const db::BestEntry& e : rows)
-    table.add({shorten_digest(e.candidate.workload), e.family, e.range.guard.text(), e.device_model,
-               format_time(e.best.median_ns), format_time(e.best.default_median_ns),
-               fmt::format("{:.2f}x", e.best.speedup), fmt::format("{:.1f}%", 100 * e.best.worst_loss),
-               std::string(name(e.best.state)), e.candidate.template_name + " " + e.candidate.picks});
+    table.add({digest_cell(e.candidate.workload), e.family, e.range.guard.text(), e.device_model,
+               time_cell(e.best.median_ns), time_cell(e.best.default_median_ns), ratio_cell(e.best.speedup),
+               percent_cell(e.best.worst_loss), std::string(name(e.best.state)),
+               e.candidate.template_name + " " + e.candidate.picks});
+  return table;
+}
+
+Table list_wanted(const std::vector<db::WantedRow>& rows) {
+  Table table({"workload", {"shape", "symbols"}, "count", {"last seen", "last_seen_ns"}});
+  for (const auto& r : rows) {
+    std::string shape;
+    for (const auto& [symbol, value] : r.values)
+      shape += fmt::format("{}{}={}", shape.empty() ? "" : " ", symbol, value);
+    table.add({digest_cell(r.workload), {shape, r.values}, count_cell(r.count), date_cell(r.last_seen_ns)});
+  }
   return table;
 }
 
@@ -71,47 +83,39 @@ Result<Table> make_list(const db::Query& query, const std::string& what) {
   if (what == "workloads") {
     Table table({"workload", "family", "accuracy"});
     LW_TRY(const auto rows, query.list_workloads());
-    for (const auto& r : rows) table.add({r.digest, r.family, r.accuracy});
+    for (const auto& r : rows) table.add({digest_cell(r.digest), r.family, r.accuracy});
     return table;
   }
   if (what == "plans") {
-    Table table({"plan", "graph", "made"});
+    Table table({"plan", "graph", {"made", "created_ns"}});
     LW_TRY(const auto rows, query.list_plans());
-    for (const auto& r : rows) table.add({r.name, r.graph_digest, format_date(r.created_ns)});
+    for (const auto& r : rows) table.add({r.name, digest_cell(r.graph_digest), date_cell(r.created_ns)});
     return table;
   }
   if (what == "runs") {
-    Table table({"run", "state", "started", "ended", "budget", "command"});
+    Table table({"run", "state", {"started", "started_ns"}, {"ended", "ended_ns"}, {"budget", "budget_s"}, "command"});
     LW_TRY(const auto rows, query.list_runs());
     for (const auto& r : rows)
-      table.add({r.digest.substr(0, 12), std::string(name(r.state)), format_date(r.started_ns),
-                 format_date(r.ended_ns), fmt::format("{} s", r.budget_s), r.command});
+      table.add({{r.digest.substr(0, 12), r.digest}, std::string(name(r.state)), date_cell(r.started_ns),
+                 date_cell(r.ended_ns), {fmt::format("{:.0f} s", r.budget_s), r.budget_s}, r.command});
     return table;
   }
   if (what == "devices") {
     Table table({"device", "kind", "model", "arch", "cores", "features"});
     LW_TRY(const auto rows, query.list_devices());
-    for (const auto& r : rows)
-      table.add({shorten_digest(r.digest), r.kind, r.model, r.arch, std::to_string(r.cores), r.features});
+    for (const auto& r : rows) table.add({digest_cell(r.digest), r.kind, r.model, r.arch, count_cell(r.cores), r.features});
     return table;
   }
   if (what == "wanted") {
-    Table table({"workload", "shape", "count", "last seen"});
     LW_TRY(const auto rows, query.list_wanted());
-    for (const auto& r : rows) {
-      std::string shape;
-      for (const auto& [symbol, value] : r.values)
-        shape += fmt::format("{}{}={}", shape.empty() ? "" : " ", symbol, value);
-      table.add({shorten_digest(r.workload), shape, std::to_string(r.count), format_date(r.last_seen_ns)});
-    }
-    return table;
+    return list_wanted(rows);
   }
-  Table table({"candidate", "outcome", "median", "p10", "p90", "n", "when", "error"});
+  Table table({"candidate", "outcome", {"median", "median_ns"}, {"p10", "p10_ns"}, {"p90", "p90_ns"}, "n",
+               {"when", "created_ns"}, "error"});
   LW_TRY(const auto rows, query.list_trials({}));
   for (const auto& r : rows)
-    table.add({shorten_digest(r.candidate), std::string(name(r.outcome)), format_time(r.median_ns),
-               format_time(r.p10_ns), format_time(r.p90_ns), std::to_string(r.n), format_date(r.created_ns),
-               r.error.substr(0, r.error.find('\n'))});
+    table.add({digest_cell(r.candidate), std::string(name(r.outcome)), time_cell(r.median_ns), time_cell(r.p10_ns),
+               time_cell(r.p90_ns), count_cell(r.n), date_cell(r.created_ns), {r.error.substr(0, r.error.find('\n')), r.error}});
   return table;
 }
 
@@ -156,8 +160,17 @@ Result<Exit> run_diff(const std::string& first, const std::string& second, const
   return kOk;
 }
 
+/// Opening a damaged file advises to use the very command that could not open it.
+Error advise_otherwise(Error error) {
+  if (error.code == ErrorCode::db_corrupt)
+    error.works = "a copy of the file, or a new one: move it away and tune again; nothing in it was changed";
+  return error;
+}
+
 Result<Exit> run_doctor(const std::string& path, const Context& context) {
-  LW_TRY(const db::CheckReport report, db::check_file(path));
+  const Result<db::CheckReport> checked = db::check_file(path);
+  if (!checked.ok()) return advise_otherwise(checked.error());
+  const db::CheckReport& report = *checked;
   if (context.json) {
     nlohmann::json rows = nlohmann::json::array();
     for (const auto& f : report.findings)
@@ -256,7 +269,8 @@ void add_exchange(CLI::App& db, Context& context) {
   out->add_flag("--with-trials", e->exporting.with_trials, "every trial, not only what is served");
   out->add_flag("--with-artifacts", e->exporting.with_artifacts, "machine code in base64");
   set_body(out, context, [e]() -> Result<Exit> {
-    LW_CHECK(db::export_lines(e->path, std::cout, e->exporting));
+    const Status status = db::export_lines(e->path, std::cout, e->exporting);
+    if (!status.ok()) return advise_otherwise(status.error());
     return kOk;
   });
 }
@@ -267,7 +281,7 @@ Result<Exit> run_rebuild(TuneOptions options, const Context& context) {
   LW_TRY(const RebuildReport report, rebuild(options, &watch_interrupts()));
   Table table({"workload", "variant", "ranges", "served", "note"});
   for (const RebuiltVariant& v : report.variants)
-    table.add({shorten_digest(v.workload), v.label, v.ranges, v.served ? "yes" : "no", v.note});
+    table.add({digest_cell(v.workload), v.label, v.ranges, {v.served ? "yes" : "no", v.served}, v.note});
   if (context.json) print_json(table.to_json());
   else if (report.variants.empty()) fmt::print("every winner has verified code of this machine\n");
   else fmt::print("{}", table.text());
@@ -313,9 +327,10 @@ Result<Exit> run_prune(PruneArguments a, const Context& context) {
                 {"artifacts", r.artifacts},
                 {"bytes_freed", r.bytes_freed}});
   } else {
-    fmt::print("{}{} best rows, {} candidates, {} trials, {} verifications, {} artifacts; {}\n",
-               a.options.dry_run ? "would remove " : "removed ", r.best, r.candidates, r.trials,
-               r.verifications, r.artifacts, format_bytes(r.bytes_freed));
+    const auto count = [](std::int64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); };
+    fmt::print("{}{}, {}, {}, {}, {}; {}\n", a.options.dry_run ? "would remove " : "removed ", count(r.best, "best row"),
+               count(r.candidates, "candidate"), count(r.trials, "trial"), count(r.verifications, "verification"),
+               count(r.artifacts, "artifact"), format_bytes(r.bytes_freed));
   }
   return kOk;
 }

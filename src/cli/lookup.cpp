@@ -31,11 +31,13 @@ struct Found {
   std::vector<std::int64_t> symbols;
 };
 
-Result<Found> find_plan(const LookupArguments& arguments) {
+Result<Found> find_plan(const LookupArguments& arguments, const Context& context) {
   LW_TRY(const std::string name, plan_name(arguments.graph));
   LW_TRY(Runtime runtime, Runtime::open({.databases = arguments.databases, .on_miss = OnMiss::fallback}));
-  for (const std::string& note : runtime.notes()) fmt::print(stderr, "{}\n", note);
-  LW_TRY(Plan plan, runtime.plan(name));
+  for (const std::string& note : runtime.notes()) print_note(note, context.json);
+  Result<Plan> found = runtime.plan(name);
+  if (!found.ok()) return blame_databases(found.error(), arguments.databases);
+  Plan plan = std::move(*found);
   LW_TRY(const Bindings bindings,
          parse_bindings(arguments.symbols, plan.spec().symbols, [](const Symbol& s) { return s.hi; }));
   std::vector<std::int64_t> values;
@@ -44,7 +46,7 @@ Result<Found> find_plan(const LookupArguments& arguments) {
 }
 
 Result<Exit> run_lookup(const LookupArguments& arguments, const Context& context) {
-  LW_TRY(const Found found, find_plan(arguments));
+  LW_TRY(const Found found, find_plan(arguments, context));
   LW_TRY(const std::vector<Plan::Choice> choices, found.plan.choose(found.symbols));
   if (context.json) {
     nlohmann::json rows = nlohmann::json::array();
@@ -71,7 +73,7 @@ Result<Exit> run_lookup(const LookupArguments& arguments, const Context& context
 }
 
 Result<Exit> run_explain(const LookupArguments& arguments, const Context& context) {
-  LW_TRY(const Found found, find_plan(arguments));
+  LW_TRY(const Found found, find_plan(arguments, context));
   LW_TRY(const std::string text, found.plan.explain(found.symbols));
   if (context.json) print_json({{"explanation", text}});
   else fmt::print("{}", text);

@@ -1,10 +1,13 @@
 // The program `loopwright`.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
+#include <new>
 
 #include "src/cli/command.h"
 #include "src/cli/output.h"
+#include "src/graph/ops.h"
 
 namespace {
 
@@ -14,8 +17,32 @@ std::string join_arguments(int argc, char** argv) {
   return out;
 }
 
+using namespace loopwright;
+using namespace loopwright::cli;
+
+/// Where the first word is no command, which there are.
+int report_usage(CLI::App& app, const CLI::ParseError& e, int argc, char** argv) {
+  std::vector<std::string> names;
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const bool json = std::find(words.begin(), words.end(), "--json") != words.end();
+  const auto word = std::find_if(words.begin(), words.end(), [](const std::string& w) { return !w.starts_with("-"); });
+  const bool is_command = word != words.end() && std::find(names.begin(), names.end(), *word) != names.end();
+  if (is_command || e.get_name() == "ConversionError") {
+    if (!json) return app.exit(e) == 0 ? kOk : kUsage;
+    print_error({ErrorCode::wrong_arguments, "read the command line", e.what(), "", "--help after the command lists its options"}, true);
+    return kUsage;
+  }
+  print_error({ErrorCode::unknown_name, "a command",
+               word == words.end() ? "none" : "`" + *word + "`" + graph::suggestion(*word, names), "", known}, json);
+  return kUsage;
+}
+
 int run(int argc, char** argv) {
-  using namespace loopwright::cli;
   Context context;
   context.command_line = join_arguments(argc, argv);
   CLI::App app{
@@ -40,7 +67,8 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kOk : kUsage;
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    return report_usage(app, e, argc, argv);
   }
   return context.exit;
 }
@@ -50,8 +78,12 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    print_error({ErrorCode::out_of_memory, "do what was asked", "there is not enough memory", "",
+                 "smaller sizes (--symbol), or a machine with more memory"}, false);
+    return kFailed;
   } catch (const std::exception& e) {
     fmt::print(stderr, "loopwright: a bug, please report it with the command line: {}\n", e.what());
-    return loopwright::cli::kFailed;
+    return kFailed;
   }
 }

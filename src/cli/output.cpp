@@ -1,12 +1,14 @@
 #include "src/cli/output.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 namespace loopwright::cli {
 namespace {
@@ -18,40 +20,68 @@ bool reads_as_number(const std::string& cell) {
 
 }  // namespace
 
-void Table::add(std::vector<std::string> cells) {
-  cells.resize(rows_.front().size());
+Cell time_cell(double time_ns) { return {format_time(time_ns), time_ns}; }
+Cell count_cell(std::int64_t count) { return {std::to_string(count), count}; }
+Cell digest_cell(const std::string& digest) { return {shorten_digest(digest), digest}; }
+Cell date_cell(std::int64_t unix_ns) { return {format_date(unix_ns), unix_ns}; }
+Cell ratio_cell(double ratio) { return {fmt::format("{:.2f}x", ratio), ratio}; }
+Cell percent_cell(double share) { return {fmt::format("{:.1f}%", 100 * share), share}; }
+
+int terminal_width(int descriptor) {
+  winsize size{};
+  if (isatty(descriptor) == 0) return 0;
+  return ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col < 20 ? 80 : size.ws_col;
+}
+
+void Table::add(std::vector<Cell> cells) {
+  cells.resize(header_.size(), Cell(""));
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::text() const {
-  const std::size_t columns = rows_.front().size();
-  std::vector<std::size_t> width(columns, 0);
-  std::vector<bool> right(columns, rows_.size() > 1);
-  for (std::size_t r = 0; r < rows_.size(); ++r) {
-    for (std::size_t c = 0; c < columns; ++c) {
-      width[c] = std::max(width[c], rows_[r][c].size());
-      if (r > 0 && !reads_as_number(rows_[r][c])) right[c] = false;
+std::string Table::text() const { return text(terminal_width(STDOUT_FILENO)); }
+
+std::string Table::text(int width_limit) const {
+  constexpr std::size_t kGap = 2, kLeast = 8;
+  const std::size_t columns = header_.size();
+  std::vector<std::size_t> width;
+  std::vector<bool> right(columns, !rows_.empty());
+  std::size_t all = kGap * (columns - 1);
+  for (std::size_t c = 0; c < columns; ++c) {
+    width.push_back(header_[c].title.size());
+    for (const auto& row : rows_) {
+      width[c] = std::max(width[c], row[c].text.size());
+      if (!reads_as_number(row[c].text)) right[c] = false;
     }
+    all += width[c];
+  }
+  while (width_limit > 0 && all > static_cast<std::size_t>(width_limit)) {
+    const auto widest = std::max_element(width.begin(), width.end());
+    if (*widest <= kLeast) break;
+    --*widest;
+    --all;
   }
   std::string out;
-  for (const auto& row : rows_) {
+  const auto add_line = [&](const auto& text_of) {
     std::string line;
     for (std::size_t c = 0; c < columns; ++c) {
-      const std::string gap = c + 1 < columns ? "  " : "";
-      line += right[c] ? fmt::format("{:>{}}{}", row[c], width[c], gap)
-                       : fmt::format("{:<{}}{}", row[c], width[c], gap);
+      std::string cell = text_of(c);
+      if (cell.size() > width[c]) cell = cell.substr(0, width[c] - 1) + "~";
+      line += right[c] ? fmt::format("{:>{}}", cell, width[c]) : fmt::format("{:<{}}", cell, width[c]);
+      if (c + 1 < columns) line += std::string(kGap, ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
-  }
+  };
+  add_line([&](std::size_t c) { return header_[c].title; });
+  for (const auto& row : rows_) add_line([&](std::size_t c) { return row[c].text; });
   return out;
 }
 
 nlohmann::json Table::to_json() const {
   nlohmann::json rows = nlohmann::json::array();
-  for (std::size_t r = 1; r < rows_.size(); ++r) {
+  for (const auto& cells : rows_) {
     nlohmann::json row = nlohmann::json::object();
-    for (std::size_t c = 0; c < rows_[r].size(); ++c) row[rows_.front()[c]] = rows_[r][c];
+    for (std::size_t c = 0; c < cells.size(); ++c) row[header_[c].key] = cells[c].raw;
     rows.push_back(std::move(row));
   }
   return rows;
@@ -103,6 +133,11 @@ void print_error(const Error& error, bool json) {
   } else {
     fmt::print(stderr, "loopwright: {}\n", error.message());
   }
+}
+
+void print_note(const std::string& text, bool json) {
+  if (json) fmt::print(stderr, "{}\n", nlohmann::json{{"note", text}}.dump());
+  else fmt::print(stderr, "{}\n", text);
 }
 
 void print_json(const nlohmann::json& value) { fmt::print("{}\n", value.dump(2)); }

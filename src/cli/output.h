@@ -1,7 +1,7 @@
 // What a person or a program reads on standard output and standard error.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -9,17 +9,47 @@
 
 namespace loopwright::cli {
 
+/// What a person reads and what a program gets: a time with its unit, and nanoseconds.
+struct Cell {
+  std::string text;
+  nlohmann::json raw;
+  Cell(std::string word) : text(word), raw(std::move(word)) {}  // NOLINT: implicit on purpose
+  Cell(const char* word) : Cell(std::string(word)) {}           // NOLINT: implicit on purpose
+  Cell(std::string shown, nlohmann::json value) : text(std::move(shown)), raw(std::move(value)) {}
+};
+Cell time_cell(double time_ns);
+Cell count_cell(std::int64_t count);
+/// Short for people, whole for programs.
+Cell digest_cell(const std::string& digest);
+Cell date_cell(std::int64_t unix_ns);
+/// `1.25x`
+Cell ratio_cell(double ratio);
+/// A share of 1 as `2.5%`
+Cell percent_cell(double share);
+
+struct Column {
+  std::string title;  ///< for people
+  std::string key;    ///< in JSON
+  Column(std::string word) : title(word), key(std::move(word)) {}  // NOLINT: implicit on purpose
+  Column(const char* word) : Column(std::string(word)) {}          // NOLINT: implicit on purpose
+  Column(std::string shown, std::string name) : title(std::move(shown)), key(std::move(name)) {}
+};
+
 /// Columns are as wide as their widest cell; cells that read as numbers are aligned to the right.
 class Table {
  public:
-  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
-  void add(std::vector<std::string> cells);
+  explicit Table(std::vector<Column> header) : header_(std::move(header)) {}
+  void add(std::vector<Cell> cells);
+  /// At most `width` columns wide (0 = as wide as it is): the widest texts are cut, which `~` shows.
+  std::string text(int width) const;
+  /// As wide as standard output, when that is a terminal.
   std::string text() const;
   /// One object a row, keyed by the header.
   nlohmann::json to_json() const;
 
  private:
-  std::vector<std::vector<std::string>> rows_;
+  std::vector<Column> header_;
+  std::vector<std::vector<Cell>> rows_;
 };
 
 /// Three significant digits with a unit: `1.23 us`, `45.6 ms`.
@@ -34,5 +64,9 @@ std::string shorten_digest(const std::string& digest);
 /// To standard error, as text or as {"error": {...}}.
 void print_error(const Error& error, bool json);
 void print_json(const nlohmann::json& value);
+/// A remark on standard error: a line of text, or {"note": ...}.
+void print_note(const std::string& text, bool json);
+/// Columns of the terminal behind a descriptor; 0 where it is none.
+int terminal_width(int descriptor);
 
 }  // namespace loopwright::cli

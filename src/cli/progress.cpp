@@ -1,7 +1,6 @@
 #include "src/cli/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -15,12 +14,7 @@ namespace {
 
 constexpr double kPlainInterval_s = 10;
 constexpr int kBarWidth = 30;
-
-int terminal_width() {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 80;
-  return size.ws_col;
-}
+constexpr std::chrono::milliseconds kRedrawEvery{500};
 
 std::string outcome_list(const TuneProgress& p) {
   std::string out;
@@ -54,7 +48,24 @@ nlohmann::json to_json(const TuneProgress& p) {
 
 }  // namespace
 
+ProgressView::ProgressView(Mode mode) : mode_(mode) {
+  if (mode_ == Mode::live) clock_ = std::jthread([this](const std::stop_token& ended) { redraw(ended); });
+}
+
 ProgressView::~ProgressView() { finish(); }
+
+void ProgressView::redraw(const std::stop_token& ended) {
+  std::unique_lock lock(mutex_);
+  while (!ended.stop_requested()) {
+    wake_.wait_for(lock, ended, kRedrawEvery, [] { return false; });
+    if (ended.stop_requested() || !has_last_) continue;
+    TuneProgress now = last_;
+    const double since_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - told_).count();
+    now.elapsed_s += since_s;
+    now.left_s = std::max(0.0, now.left_s - since_s);
+    draw(now);
+  }
+}
 
 ProgressView::Mode ProgressView::choose(bool json, bool plain) {
   if (json) return Mode::json;
@@ -68,14 +79,17 @@ bool ProgressView::is_worth_a_line(const TuneProgress& p) const {
 }
 
 void ProgressView::update(const TuneProgress& p) {
+  const std::lock_guard lock(mutex_);
+  told_ = std::chrono::steady_clock::now();
+  has_last_ = true;
   if (mode_ == Mode::live) {
     draw(p);
   } else if (is_worth_a_line(p)) {
     if (mode_ == Mode::json) {
       fmt::print(stderr, "{}\n", to_json(p).dump());
     } else {
-      fmt::print(stderr, "[{}] {}/{} {} {}: {} trials ({}), best {}, {} left\n", clock_text(p.elapsed_s),
-                 p.workload_index + 1, p.workload_count, p.workload, p.phase, p.trials, outcome_list(p),
+      fmt::print(stderr, "[{}] {}/{} {} {}: {} trial{} ({}), best {}, {} left\n", clock_text(p.elapsed_s),
+                 p.workload_index + 1, p.workload_count, p.workload, p.phase, p.trials, p.trials == 1 ? "" : "s", outcome_list(p),
                  best_text(p), clock_text(p.left_s));
     }
     last_line_s_ = p.elapsed_s;
@@ -95,7 +109,8 @@ void ProgressView::draw(const TuneProgress& p) {
       fmt::format("  best    {}", best_text(p)),
       fmt::format("  trials  {}  ({})", p.trials, outcome_list(p)),
   };
-  const auto width = static_cast<std::size_t>(terminal_width() - 1);
+  const int columns = terminal_width(STDERR_FILENO);
+  const auto width = static_cast<std::size_t>(columns == 0 ? 80 : columns) - 1;
   std::string frame = drawn_lines_ > 0 ? fmt::format("\033[{}A", drawn_lines_) : "";
   drawn_lines_ = 0;
   for (const std::string& line : lines) {
@@ -106,6 +121,10 @@ void ProgressView::draw(const TuneProgress& p) {
   std::fflush(stderr);
 }
 
-void ProgressView::finish() { drawn_lines_ = 0; }
+void ProgressView::finish() {
+  const std::lock_guard lock(mutex_);
+  has_last_ = false;
+  drawn_lines_ = 0;
+}
 
 }  // namespace loopwright::cli

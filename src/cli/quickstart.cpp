@@ -1,11 +1,10 @@
 // quickstart: the whole way once. Tune what the database does not hold, look it up, run it, check it, compare.
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "db/query.h"
 #include "src/cli/command.h"
 #include "src/cli/comparison.h"
+#include "src/cli/output.h"
 #include "src/cli/report.h"
 #include "src/cli/tune_files.h"
 
@@ -32,19 +31,21 @@ Result<Exit> run_quickstart(const QuickstartArguments& a, const Context& context
     if (!holds_plan(a.database, graph)) missing.push_back(file);
   }
   if (missing.empty()) {
-    fmt::print(stderr, "{} holds tuned kernels for every graph: nothing to tune\n", a.database);
+    print_note(a.database + " holds tuned kernels for every graph: nothing to tune", context.json);
   } else {
     TuneOptions options;
     options.database = a.database;
     LW_TRY(const std::vector<TuneReport> reports, tune_files(missing, options, budget_s, {}, context));
-    const Exit exit = context.json ? kOk : print_reports(reports, a.database, false);
-    for (const TuneReport& r : reports)
-      if (r.cancelled) return exit;
+    const bool is_cancelled = reports.back().cancelled;
+    // One document: the tuning's when it is all there is.
+    const Exit exit = context.json && !is_cancelled ? kOk : print_reports(reports, a.database, context.json);
+    if (is_cancelled) return exit;
+    stop_watching_interrupts();
   }
   std::vector<ComparisonRow> rows;
   for (const std::string& file : a.files) {
     LW_TRY(const Graph graph, Graph::load(file));
-    LW_TRY(auto more, compare_default_and_tuned(graph, {a.database}, typical_shapes(graph), 1));
+    LW_TRY(auto more, compare_default_and_tuned(graph, {a.database}, typical_shapes(graph), 1, context));
     rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   return print_comparison(rows, context.json);

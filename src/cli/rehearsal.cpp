@@ -1,8 +1,12 @@
 #include "src/cli/rehearsal.h"
 
+#include <unistd.h>
+
+#include "src/cli/output.h"
 #include "src/driver/build.h"
 #include "src/runtime/device.h"
 #include "tuner/case.h"
+#include "tuner/doubt.h"
 #include "tuner/tolerance.h"
 #include "tuner/values.h"
 
@@ -14,6 +18,16 @@ constexpr std::int64_t kAlignment = 64;
 std::uint8_t* align(std::vector<std::uint8_t>& data) {
   const auto address = reinterpret_cast<std::uintptr_t>(data.data());
   return data.data() + (kAlignment - address % kAlignment) % kAlignment;
+}
+
+/// out_of_memory before the machine swaps or the allocation throws.
+Status check_memory(double bytes, const std::string& asked) {
+  const double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (bytes <= there) return Unit{};
+  return Error{ErrorCode::out_of_memory, asked,
+               "it needs " + format_bytes(static_cast<std::int64_t>(bytes)) + ", this machine has " +
+                   format_bytes(static_cast<std::int64_t>(there)),
+               "", "a smaller graph, or smaller symbols (--symbol)"};
 }
 
 /// What a graph's output or written input holds after a run.
@@ -36,6 +50,13 @@ Result<Rehearsal> Rehearsal::make(const Graph& graph, const PlanSpec& spec, cons
   for (const Symbol& s : spec.symbols) r.symbols_.push_back(bindings.at(s.name));
   LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(graph)));
   const auto ranges = tuner::find_index_ranges(job.naive, bindings);
+  double bytes = 0;
+  for (const PlanTensor& t : spec.tensors) {
+    const auto span = tuner::count_span(tuner::evaluate_all(t.shape, r.symbols_), tuner::evaluate_all(t.strides, r.symbols_));
+    // As it is, and pristine or in float64.
+    bytes += static_cast<double>(span) * static_cast<double>(size_bytes(t.dtype) + (t.role == ArgRole::output ? 8 : size_bytes(t.dtype)));
+  }
+  LW_CHECK(check_memory(bytes, "run " + graph.name() + " on random data"));
   for (const PlanTensor& t : spec.tensors) {
     if (t.role == ArgRole::workspace) continue;
     Tensor tensor{.spec = t};
@@ -65,7 +86,12 @@ Status Rehearsal::run(const Plan& plan) {
     else std::copy(t.pristine.begin(), t.pristine.end(), data);
     views.push_back({data, t.spec.dtype, t.shape, t.strides});
   }
-  return plan.run(views);
+  const Status status = plan.run(views);
+  if (status.ok() || status.error().code != ErrorCode::bad_symbol) return status;
+  // No tensor's shape determines some symbol: its value is ours to say, and these views fit by construction.
+  const ErrorCode code = plan.launch(pointers().data(), symbols_.data());
+  if (code != ErrorCode::ok) return Error{code, "launch " + plan.spec().name, std::string(name(code)), "", "other values of --symbol"};
+  return Unit{};
 }
 
 std::vector<void*> Rehearsal::pointers() {
@@ -74,25 +100,29 @@ std::vector<void*> Rehearsal::pointers() {
   return out;
 }
 
-Status Rehearsal::compute_reference() {
+Result<Rehearsal::Results> Rehearsal::run_oracle(const Artifact& oracle) {
   const auto device = runtime::shared_cpu_device();
-  LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(*graph_)));
-  LW_TRY(const Artifact artifact, driver::build_reference(job, device->target()));
-  LW_TRY(const auto loaded, device->load(artifact));
-  const std::vector<std::int64_t> symbols = tuner::symbol_values(artifact.symbols, bindings_);
-  std::vector<std::vector<std::uint8_t>> memory(artifact.args.size());
+  LW_TRY(const auto loaded, device->load(oracle));
+  const std::vector<std::int64_t> symbols = tuner::symbol_values(oracle.symbols, bindings_);
+  double bytes = 0;
+  for (const ArtifactArg& arg : oracle.args)
+    bytes += static_cast<double>(tuner::count_span(tuner::evaluate_all(arg.shape, symbols), tuner::evaluate_all(arg.strides, symbols))) *
+             static_cast<double>(size_bytes(arg.dtype));
+  LW_CHECK(check_memory(bytes, "compute " + graph_->name() + " in float64"));
+  std::vector<std::vector<std::uint8_t>> memory(oracle.args.size());
   std::vector<void*> buffers;
-  for (std::size_t i = 0; i < artifact.args.size(); ++i) {
-    const ArtifactArg& arg = artifact.args[i];
+  for (std::size_t i = 0; i < oracle.args.size(); ++i) {
+    const ArtifactArg& arg = oracle.args[i];
     const auto shape = tuner::evaluate_all(arg.shape, symbols),
                strides = tuner::evaluate_all(arg.strides, symbols);
     const std::int64_t span = tuner::count_span(shape, strides);
     memory[i].resize(static_cast<std::size_t>(span * size_bytes(arg.dtype) + kAlignment));
     buffers.push_back(align(memory[i]));
     if (arg.role == ArgRole::output || arg.role == ArgRole::workspace) continue;
-    const Tensor& t = tensors_.at(i);
+    const auto t = std::find_if(tensors_.begin(), tensors_.end(), [&](const Tensor& x) { return x.spec.name == arg.name; });
+    LW_BUG_IF(t == tensors_.end(), "the plan has no tensor " + arg.name);
     for (std::int64_t e = 0; e < span; ++e)
-      tuner::write_element(arg.dtype, buffers[i], e, tuner::read_element(t.spec.dtype, t.pristine.data(), e));
+      tuner::write_element(arg.dtype, buffers[i], e, tuner::read_element(t->spec.dtype, t->pristine.data(), e));
   }
   std::int64_t scratch_bytes = 0;
   for (const SizeExpr& s : loaded->scratch_bytes())
@@ -102,20 +132,32 @@ Status Rehearsal::compute_reference() {
   std::byte* scratch = device->reserve(runtime::MemoryKind::arena, scratch_bytes * device->scratch_workers(), nullptr);
   if (scratch_bytes > 0 && scratch == nullptr)
     return Error{ErrorCode::out_of_memory, "scratch of the reference",
-                 std::to_string(scratch_bytes) + " bytes", "", ""};
+                 std::to_string(scratch_bytes) + " bytes", "", "a smaller --symbol"};
   const ErrorCode code = device->launch(*loaded, {buffers.data(), symbols.data(), scratch, scratch_bytes});
   if (code != ErrorCode::ok) return Error{code, "the float64 reference", "it did not run", "", ""};
-  expected_.assign(tensors_.size(), {});
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (tensors_[i].spec.role == ArgRole::input) continue;
-    const ArtifactArg& arg = artifact.args[i];
-    const std::vector<std::int64_t> positions = tuner::list_positions(
-        tuner::evaluate_all(arg.shape, symbols), tuner::evaluate_all(arg.strides, symbols));
+  Results results;
+  for (std::size_t i = 0; i < oracle.args.size(); ++i) {
+    const ArtifactArg& arg = oracle.args[i];
+    if (arg.role != ArgRole::output && arg.role != ArgRole::inout) continue;
+    const auto shape = tuner::evaluate_all(arg.shape, symbols);
+    const auto positions = tuner::list_positions(shape, tuner::evaluate_all(arg.strides, symbols));
     std::int64_t count = 1;
-    for (std::int64_t d : tensors_[i].shape) count *= d;
+    for (const std::int64_t d : shape) count *= d;
+    std::vector<double>& values = results[arg.name];
     for (std::int64_t e = 0; e < count; ++e)
-      expected_[i].push_back(
-          tuner::read_element(arg.dtype, buffers[i], positions.empty() ? e : positions[e]));
+      values.push_back(tuner::read_element(arg.dtype, buffers[i], positions.empty() ? e : positions[e]));
+  }
+  return results;
+}
+
+Status Rehearsal::compute_reference() {
+  const Target& target = runtime::shared_cpu_device()->target();
+  LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(*graph_)));
+  LW_TRY(const Artifact reference, driver::build_reference(job, target));
+  LW_TRY(expected_, run_oracle(reference));
+  LW_TRY(const auto doubt, tuner::build_doubt(*graph_, target));
+  if (doubt != nullptr) {
+    LW_TRY(doubt_, run_oracle(*doubt));
   }
   return Unit{};
 }
@@ -123,12 +165,12 @@ Status Rehearsal::compute_reference() {
 Result<std::vector<Rehearsal::Output>> Rehearsal::compare() {
   if (expected_.empty()) LW_CHECK(compute_reference());
   std::vector<Output> out;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    Tensor& t = tensors_[i];
+  for (Tensor& t : tensors_) {
     if (t.spec.role == ArgRole::input) continue;
     const tuner::Tolerance tolerance = tuner::find_tolerance(*graph_, t.value, bindings_);
     const tuner::Deviation d =
-        tuner::compare_output(t.spec.dtype, align(t.data), t.positions, expected_[i], tolerance);
+        tuner::compare_output(t.spec.dtype, align(t.data), t.positions, expected_.at(t.spec.name),
+                              doubt_[tuner::doubt_name(t.spec.name)], tolerance);
     Output o{t.spec.name, d.max_abs, d.max_rel, tolerance.text(), d.passed, ""};
     if (!d.passed)
       o.detail = std::to_string(d.outside) + " elements outside; element " + std::to_string(d.first) +

@@ -1,10 +1,12 @@
 // A graph on random data, with what must come out.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "loopwright/artifact.h"
 #include "loopwright/graph.h"
 #include "loopwright/runtime.h"
 
@@ -41,13 +43,16 @@ class Rehearsal {
     Value value;  ///< what an output or a written input holds afterwards
   };
   Status compute_reference();
+  /// Results of a float64 kernel on the inputs, by tensor, row-major.
+  using Results = std::map<std::string, std::vector<double>>;
+  Result<Results> run_oracle(const Artifact& oracle);
 
   std::shared_ptr<const Graph> graph_;
   Bindings bindings_;
   std::uint64_t seed_ = 1;
   std::vector<std::int64_t> symbols_;
   std::vector<Tensor> tensors_;
-  std::vector<std::vector<double>> expected_;  ///< for each tensor; empty for pure inputs
+  Results expected_, doubt_;  ///< by tensor, see tuner/case.h
 };
 
 }  // namespace loopwright::cli

@@ -8,7 +8,8 @@
 
 namespace loopwright::cli {
 
-/// Prints a table of the tuned workloads, and the command that goes on where something is left to do.
+/// Prints a table of the tuned workloads, why some have no candidate, and the command that goes on where something is left
+/// to do. Without reports a run was stopped before it could say what it did.
 Exit print_reports(const std::vector<TuneReport>& reports, const std::string& database, bool json);
 
 }  // namespace loopwright::cli

@@ -30,18 +30,21 @@ Result<Exit> run_once(const RunArguments& a, const Context& context) {
   const OnMiss on_miss = a.on_miss == "strict"    ? OnMiss::strict
                          : a.on_miss == "default" ? OnMiss::fallback
                                                   : OnMiss::jit;
+  note_unreadable(a.databases, context);
   LW_TRY(const Plan plan,
          make_plan(graph, {.target = host_target(), .databases = a.databases, .on_miss = on_miss}));
   LW_TRY(Rehearsal rehearsal, Rehearsal::make(graph, plan.spec(), bindings, a.seed));
   LW_CHECK(rehearsal.run(plan));
   LW_TRY(const auto outputs, rehearsal.compare());
   bool passed = true;
-  Table table({"output", "max abs error", "max rel error", "tolerance", "verdict"});
+  std::string details;
+  Table table({"output", "max abs error", "max rel error", "verdict", "tolerance"});
   nlohmann::json rows = nlohmann::json::array();
   for (const Rehearsal::Output& o : outputs) {
     passed &= o.passed;
-    table.add({o.name, fmt::format("{:.3g}", o.max_abs), fmt::format("{:.3g}", o.max_rel), o.tolerance,
-               o.passed ? "ok" : "WRONG: " + o.detail});
+    table.add({o.name, fmt::format("{:.3g}", o.max_abs), fmt::format("{:.3g}", o.max_rel),
+               o.passed ? "ok" : "WRONG", o.tolerance});
+    if (!o.passed) details += o.name + ": " + o.detail + "\n";
     rows.push_back({{"output", o.name},
                     {"max_abs_error", o.max_abs},
                     {"max_rel_error", o.max_rel},
@@ -54,7 +57,8 @@ Result<Exit> run_once(const RunArguments& a, const Context& context) {
   } else {
     std::string shape;
     for (const auto& [symbol, value] : bindings) shape += fmt::format(" {}={}", symbol, value);
-    fmt::print("{}{}: {} kernels\n{}", graph.name(), shape, plan.spec().kernels.size(), table.text());
+    const std::size_t kernels = plan.spec().kernels.size();
+    fmt::print("{}{}: {} kernel{}\n{}{}", graph.name(), shape, kernels, kernels == 1 ? "" : "s", table.text(), details);
   }
   return passed ? kOk : kFailed;
 }

@@ -1,6 +1,8 @@
 // tune, resume.
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -47,40 +49,41 @@ Result<Exit> run_tune(TuneArguments arguments, const Context& context) {
   return print_reports(reports, arguments.options.database, context.json);
 }
 
+/// Ends the process when a run is stopped and does not come to its end in time: the compiler has no other way out.
+TuneStop stop_at_once(ProgressView& view, const std::string& database, const Context& context) {
+  return {.cancel = &watch_interrupts(), .abandon = [&view, database, json = context.json](const std::vector<TuneReport>& reports) {
+            view.finish();
+            const Exit exit = print_reports(reports, database, json);
+            std::fflush(stdout);
+            std::fflush(stderr);
+            std::_Exit(exit);
+          }};
+}
+
 Result<Exit> run_resume(const std::string& database, const std::string& run, const Context& context) {
   ProgressView view(ProgressView::choose(context.json, context.plain));
-  LW_TRY(TuneReport report,
-         resume(database, run, [&](const TuneProgress& p) { view.update(p); }, &watch_interrupts()));
+  LW_TRY(const std::vector<TuneReport> reports,
+         resume(database, run, [&](const TuneProgress& p) { view.update(p); }, stop_at_once(view, database, context)));
   view.finish();
-  return print_reports({report}, database, context.json);
+  return print_reports(reports, database, context.json);
 }
 
 }  // namespace
 
-Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files, const TuneOptions& common,
-                                           double budget_s, const std::vector<std::string>& probes,
-                                           const Context& context) {
-  std::vector<Graph> graphs;
+Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files, TuneOptions options, double budget_s,
+                                           const std::vector<std::string>& probes, const Context& context) {
+  std::vector<TuneJob> jobs;
   for (const std::string& file : files) {
-    LW_TRY(Graph g, Graph::load(file));
-    graphs.push_back(std::move(g));
+    LW_TRY(Graph graph, Graph::load(file));
+    LW_TRY(auto own, parse_probes(probes, graph));
+    jobs.push_back({std::move(graph), std::move(own)});
   }
-  const std::atomic<bool>& interrupts = watch_interrupts();
-  std::vector<TuneReport> reports;
-  double left_s = budget_s;
-  for (std::size_t i = 0; i < graphs.size() && !interrupts; ++i) {
-    TuneOptions options = common;
-    LW_TRY(options.target, device_target(options.device.substr(0, options.device.find('+'))));
-    options.budget_s = left_s / static_cast<double>(graphs.size() - i);
-    options.command_line = context.command_line;
-    LW_TRY(options.probes, parse_probes(probes, graphs[i]));
-    ProgressView view(ProgressView::choose(context.json, context.plain));
-    LW_TRY(TuneReport report,
-           tune(graphs[i], options, [&](const TuneProgress& p) { view.update(p); }, &interrupts));
-    left_s = std::max(1.0, left_s - report.elapsed_s);
-    reports.push_back(std::move(report));
-  }
-  return reports;
+  LW_TRY(options.target, device_target(options.device.substr(0, options.device.find('+'))));
+  options.budget_s = budget_s;
+  options.command_line = context.command_line;
+  ProgressView view(ProgressView::choose(context.json, context.plain));
+  return tune_all(jobs, options, [&](const TuneProgress& p) { view.update(p); },
+                  stop_at_once(view, options.database, context));
 }
 
 void add_tune(CLI::App& app, Context& context) {
@@ -93,13 +96,15 @@ void add_tune(CLI::App& app, Context& context) {
   tune->add_option("--budget", arguments->budget, "wall time for everything: 90s, 30m, 2h")
       ->capture_default_str();
   tune->add_option("--max-trials", arguments->options.max_trials,
-                   "trials for each workload; 0 = as the budget allows");
+                   "trials for each workload; 0 = as the budget allows")
+      ->check(kCount);
   tune->add_option("--seed", arguments->options.seed, "seed of the search")->capture_default_str();
   tune->add_option("--search", arguments->options.search, "how candidates are proposed")
       ->check(CLI::IsMember({"evolution", "random"}))
       ->capture_default_str();
   tune->add_flag("--no-cost-model", arguments->no_cost_model, "propose without the learned ranking");
-  tune->add_option("--jobs", arguments->options.build_threads, "threads that compile; 0 = all cores");
+  tune->add_option("--jobs", arguments->options.build_threads, "threads that compile; 0 = all cores")
+      ->check(kCount);
   tune->add_option("--shapes", arguments->probes, "a shape to tune for besides the range's own: tokens=4096");
   tune->add_option("--worker", arguments->options.worker_path,
                    "the program that measures (default: beside this one)");

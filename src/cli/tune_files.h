@@ -10,9 +10,8 @@
 namespace loopwright::cli {
 
 /// The budget is for all files together; what one leaves goes to the next. `options` gives everything but target,
-/// budget, probes and command line.
-Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files, const TuneOptions& options,
-                                           double budget_s, const std::vector<std::string>& probes,
+/// budget, probes and command line. When it is interrupted amid something long, it prints the reports and ends the process.
+Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files, TuneOptions options, double budget_s, const std::vector<std::string>& probes,
                                            const Context& context);
 
 }  // namespace loopwright::cli

@@ -1,4 +1,7 @@
 // Implements `show` of compile.h.
+#include <map>
+#include <set>
+
 #include "loopwright/compile.h"
 #include "src/codegen/cuda/emit.h"
 #include "src/codegen/llvm/jit.h"
@@ -27,11 +30,39 @@ Result<driver::Scheduled> schedule(const driver::Job& job, const ShowOptions& op
                "it does not apply to this kernel", "", names};
 }
 
-Result<std::string> show_group(const graph::Workload& workload, Form form, const ShowOptions& options) {
+/// Picks that no template asked for, and what was asked for instead.
+struct UnknownPicks {
+  std::map<std::string, std::int64_t> unknown;
+  std::set<std::string> known;
+
+  explicit UnknownPicks(const Picks& given) {
+    for (const Pick& p : given) unknown[p.name] = p.value;
+  }
+  /// A template took its value from `given` where the value was in the pick's domain.
+  void meet(const Picks& asked) {
+    for (const Pick& p : asked) {
+      known.insert(p.name);
+      const auto at = unknown.find(p.name);
+      if (at != unknown.end() && at->second == p.value) unknown.erase(at);
+    }
+  }
+  Status check() const {
+    if (unknown.empty()) return Unit{};
+    const auto& [name, value] = *unknown.begin();
+    std::string names;
+    for (const std::string& k : known) names += (names.empty() ? "" : ", ") + k;
+    return Error{ErrorCode::unknown_name, "pick " + name + "=" + std::to_string(value),
+                 known.contains(name) ? "the value is not in the pick's domain" : "no template asked for such a pick", "--picks",
+                 names.empty() ? "no picks: the template has none" : "picks " + names};
+  }
+};
+
+Result<std::string> show_group(const graph::Workload& workload, Form form, const ShowOptions& options, UnknownPicks& picks) {
   if (form == Form::groups) return workload.text;
   LW_TRY(const driver::Job job, driver::make_job(workload));
   if (form == Form::naive) return ir::print(job.naive);
   LW_TRY(const driver::Scheduled scheduled, schedule(job, options));
+  picks.meet(scheduled.picks);
   if (form == Form::scheduled) return ir::print(scheduled.kernel);
   if (form == Form::trace) return scheduled.trace;
   if (form == Form::flat) {
@@ -61,10 +92,11 @@ Result<std::string> show(const Graph& graph, Form form, const ShowOptions& optio
     return Error{ErrorCode::out_of_range, "group " + std::to_string(options.group),
                  "the graph has " + std::to_string(count), "", "0 to " + std::to_string(count - 1)};
   std::string out;
+  UnknownPicks picks(options.picks);
   for (int g = 0; g < count; ++g) {
     if (options.group >= 0 && options.group != g) continue;
     const graph::Workload workload = graph::make_workload(groups[static_cast<std::size_t>(g)].graph);
-    const Result<std::string> text = show_group(workload, form, options);
+    const Result<std::string> text = show_group(workload, form, options, picks);
     if (!text.ok())
       return Error(text.error()).with_context("group " + std::to_string(g) + " (" + workload.family + ")");
     if (options.group < 0)
@@ -73,6 +105,7 @@ Result<std::string> show(const Graph& graph, Form form, const ShowOptions& optio
     out += *text;
     if (!out.empty() && out.back() != '\n') out += '\n';
   }
+  if (form != Form::groups && form != Form::naive && options.trace.empty()) LW_CHECK(picks.check());
   return out;
 }
 

@@ -96,7 +96,8 @@ Result<PlanSpec> find_plan(const std::vector<Layer>& layers, const std::string& 
   }
   return Error{
       ErrorCode::not_found, "find the plan `" + name_or_digest + "`",
-      "no readable plan of that name or graph digest in " + std::to_string(layers.size()) + " databases",
+      "no readable plan of that name or graph digest in " + std::to_string(layers.size()) +
+          (layers.size() == 1 ? " database" : " databases"),
       trouble.empty() ? "" : trouble.substr(1), list_known_plans(layers)};
 }
 

@@ -159,8 +159,8 @@ TEST(Tune, CancellingCommitsAndResumeFinishes) {
   ::setenv("LOOPWRIGHT_WORKER", LOOPWRIGHT_BIN_DIR "/loopwright-worker", 1);
   const auto resumed = resume(make_options(folder).database, report->run.substr(0, 12));
   ASSERT_TRUE(resumed.ok()) << resumed.error().message();
-  EXPECT_FALSE(resumed->cancelled);
-  expect_served(folder, *resumed);
+  EXPECT_FALSE(resumed->back().cancelled);
+  expect_served(folder, resumed->back());
 }
 
 TEST(Tune, AnImportedWinnerIsServedOnceItWasRebuiltAndAWrongOneNever) {

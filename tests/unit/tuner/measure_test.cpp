@@ -6,6 +6,7 @@
 
 #include "loopwright/runtime.h"
 #include "src/driver/build.h"
+#include "tuner/doubt.h"
 #include "tuner/fault_device.h"
 #include "tuner/probes.h"
 
@@ -28,9 +29,11 @@ struct Fixture {
     const ProbePlan probes = plan_probes(workload.graph.symbols(), {});
     main = probes.search.front();
     EXPECT_TRUE(device->open({.workload = workload.digest, .graph = &workload.graph, .naive = &job.naive,
-                              .reference = reference, .verify_probes = probes.verify}).ok());
+                              .reference = reference, .doubt = *build_doubt(workload.graph, host_target()),
+                              .verify_probes = probes.verify}).ok());
   }
-  Candidate build(const std::string& name) const {
+  Candidate build(const std::string& name) const { return build(name, job); }
+  static Candidate build(const std::string& name, const driver::Job& job) {
     Space space;
     const auto templates = driver::templates_for(job, host_target());
     const auto scheduled = driver::run_template(job, *templates.back(), space, host_target());
@@ -67,6 +70,35 @@ TEST(Measure, AGoodCandidatePassesAllCasesAndIsTimed) {
   EXPECT_EQ(s.outcome, Outcome::ok) << s.detail;
   EXPECT_EQ(s.ns.size(), 5u);
   for (const double ns : s.ns) EXPECT_GT(ns, 0);
+}
+
+/// Whether exp(x) > 1; the wrong one says no in a thousandth of the range, far from the edge.
+Graph make_flags(bool wrong) {
+  Graph g("flags");
+  const Value x = *g.input("x", {.dtype = DType::f32, .shape = {100000}});
+  const auto number = [&](double v) { return *g.constant(v, DType::f32); };
+  Value flag = *g.binary("gt", *g.unary("exp", x), number(1));
+  if (wrong) flag = *g.binary("and", flag, *g.binary("or", *g.binary("lt", x, number(0.5)), *g.binary("gt", x, number(0.501))));
+  EXPECT_TRUE(g.output("flag", flag).ok());
+  return g;
+}
+
+TEST(Measure, AFewWrongDecisionsWithAWideMarginAreFound) {
+  Fixture f(make_flags(false));
+  const Verdict good = f.device->verify(f.build("good"));
+  EXPECT_EQ(good.outcome, Outcome::ok) << good.detail;
+  const Verdict bad = f.device->verify(Fixture::build("bad", *driver::make_job(graph::make_workload(make_flags(true)))));
+  EXPECT_EQ(bad.outcome, Outcome::wrong_result);
+}
+
+TEST(Measure, ResultsBelowTheSmallestNormalNumberPass) {
+  Graph g("tiny");
+  const Value x = *g.input("x", {.dtype = DType::f32, .shape = {64, 64}});
+  EXPECT_TRUE(g.output("y", *g.unary("exp", *g.binary("sub", x, *g.constant(120, DType::f32)))).ok());
+  EXPECT_TRUE(g.output("p", *g.reduce("product", x, {1}, false)).ok());
+  Fixture f(g);
+  const Verdict v = f.device->verify(f.build("good"));
+  EXPECT_EQ(v.outcome, Outcome::ok) << v.detail;
 }
 
 TEST(Measure, EveryFaultIsToldApartAndTheNextCandidateIsUnharmed) {
@@ -136,6 +168,12 @@ TEST(Measure, AMissingWorkerIsNamed) {
   ASSERT_FALSE(found.ok());
   EXPECT_EQ(found.error().code, ErrorCode::not_found);
   EXPECT_NE(found.error().message().find("no/such/worker"), std::string::npos);
+}
+
+TEST(Measure, AProgramThatIsNoWorkerIsToldApartAndWhatWorksIsSaid) {
+  const auto worker = Worker::start("/bin/true", 1ull << 30);
+  ASSERT_FALSE(worker.ok());
+  EXPECT_FALSE(worker.error().works.empty());
 }
 
 TEST(FaultDevice, KindsAreParsedAndDefaultsAreSpared) {

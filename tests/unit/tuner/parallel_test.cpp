@@ -27,12 +27,12 @@ TEST(Parallel, OneWrongElementBehindTheFirstPartIsFound) {
   std::vector<float> data(static_cast<std::size_t>(count));
   fill_random(DType::f32, data.data(), count, Draw::normal, 3);
   const std::vector<double> expected(data.begin(), data.end());
-  EXPECT_TRUE(compare_output(DType::f32, data.data(), {}, expected, {.relative = 1e-6}).passed);
+  EXPECT_TRUE(compare_output(DType::f32, data.data(), {}, expected, {}, {.relative = 1e-6}).passed);
   EXPECT_NE(data[0], data[kPart]);  // parts have sequences of their own
   std::vector<float> other = data;
   other[wrong] += 1;
   other[wrong + 1] = NAN;
-  const Deviation d = compare_output(DType::f32, other.data(), {}, expected, {.relative = 1e-6});
+  const Deviation d = compare_output(DType::f32, other.data(), {}, expected, {}, {.relative = 1e-6});
   EXPECT_FALSE(d.passed);
   EXPECT_EQ(d.outside, 2);
   EXPECT_EQ(d.first, wrong);

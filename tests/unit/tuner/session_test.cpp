@@ -1,7 +1,9 @@
 // Whole runs over a made-up space: nothing is compiled, times are recorded.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "db/query.h"
 #include "loopwright/runtime.h"
@@ -134,8 +136,9 @@ TEST(Session, AStoppedRunGoesOnToTheSameWinnersAsOneThatWasNot) {
     while (report->cancelled && resumes < 20) {
       cancel = false;
       stop_at += 45;
-      report = resume_with(bench, parts.file("tune.db"), report->run, observer, &cancel);
-      ASSERT_TRUE(report.ok()) << report.error().message();
+      auto resumed = resume_with(bench, parts.file("tune.db"), report->run, observer, {.cancel = &cancel});
+      ASSERT_TRUE(resumed.ok()) << resumed.error().message();
+      report = std::move(resumed->back());
       ++resumes;
     }
     EXPECT_GT(resumes, 1);
@@ -143,6 +146,98 @@ TEST(Session, AStoppedRunGoesOnToTheSameWinnersAsOneThatWasNot) {
     EXPECT_EQ(a.winners, b.winners);
     EXPECT_FALSE(a.winners.empty());
   }
+}
+
+TEST(Session, WhatHasNoValidCandidateSaysWhy) {
+  const TempFolder folder;
+  const auto times = [](const Candidate&, const Bindings&) { return Recorded{Outcome::wrong_result, 1000.0}; };
+  const auto report = tune_with(make_synthetic_workbench(times, 0.01), make_graph(false), make_options(folder, 40), {}, nullptr);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->workloads[0].best_ns, 0);
+  EXPECT_TRUE(report->workloads[0].why_not.starts_with("wrong_result: ")) << report->workloads[0].why_not;
+  const auto again = tune_with(make_synthetic_workbench(times, 0.01), make_graph(false), make_options(folder, 40), {}, nullptr);
+  EXPECT_TRUE(again->workloads[0].why_not.starts_with("wrong_result: ")) << again->workloads[0].why_not;
+}
+
+std::vector<TuneJob> make_jobs() {
+  Graph other("tripled");
+  const Value x = *other.input("x", {.dtype = DType::f32, .shape = {32}});
+  EXPECT_TRUE(other.output("y", *other.binary("mul", x, x)).ok());
+  return {{make_graph(false), {}}, {other, {}}};
+}
+
+TEST(Session, AStoppedRunOfSeveralGraphsGoesOnWithAllOfThem) {
+  const TempFolder folder;
+  const auto bench = make_synthetic_workbench(record_synthetic, 0.01);
+  std::atomic<bool> cancel{false};
+  const TuneObserver observer = [&](const TuneProgress& p) {
+    if (p.trials >= 20) cancel = true;
+  };
+  const auto stopped = tune_all_with(bench, make_jobs(), make_options(folder, 60), observer, {.cancel = &cancel});
+  ASSERT_TRUE(stopped.ok()) << stopped.error().message();
+  ASSERT_EQ(stopped->size(), 1u);
+  EXPECT_TRUE(stopped->front().cancelled);
+  EXPECT_EQ(stopped->front().left, std::vector<std::string>{"tripled"});
+  for (const std::string& run : {std::string(), stopped->front().run}) {
+    const auto resumed = resume_with(bench, folder.file("tune.db"), run, {}, {});
+    ASSERT_TRUE(resumed.ok()) << resumed.error().message();
+    EXPECT_EQ(resumed->back().graph, "tripled") << "also when the first run is over and named";
+    EXPECT_FALSE(resumed->back().cancelled);
+    EXPECT_TRUE(resumed->back().workloads[0].complete);
+  }
+  EXPECT_FALSE(resume_with(bench, folder.file("tune.db"), "", {}, {}).ok()) << "nothing is left";
+}
+
+TEST(Session, ARunStoppedBetweenTwoGraphsIsNotFinished) {
+  const TempFolder folder;
+  const auto bench = make_synthetic_workbench(record_synthetic, 0.01);
+  std::atomic<bool> cancel{false};
+  int finals = 0;  // told at their beginning and at their end
+  const TuneObserver observer = [&](const TuneProgress& p) {
+    if (p.phase == "finals" && ++finals == 2) cancel = true;
+  };
+  const auto stopped = tune_all_with(bench, make_jobs(), make_options(folder, 40), observer, {.cancel = &cancel});
+  ASSERT_TRUE(stopped.ok());
+  EXPECT_TRUE(stopped->back().cancelled);
+  const auto resumed = resume_with(bench, folder.file("tune.db"), "", {}, {});
+  ASSERT_TRUE(resumed.ok()) << resumed.error().message();
+  EXPECT_EQ(resumed->back().graph, "tripled");
+}
+
+TEST(Session, ACandidateThatHangsDoesNotHoldUpTheEnd) {
+  using Clock = std::chrono::steady_clock;
+  const TempFolder folder;
+  std::atomic<bool> cancel{false}, abandoned{false};
+  Clock::time_point cancelled_at;
+  std::int64_t runs = 0;
+  const auto times = [&](const Candidate& c, const Bindings& probe) {
+    if (++runs == 30) {
+      cancelled_at = Clock::now();
+      cancel = true;
+      while (!abandoned && Clock::now() - cancelled_at < std::chrono::seconds(20)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return record_synthetic(c, probe);
+  };
+  double after_s = 0;
+  std::vector<TuneReport> told;
+  db::RunState state = db::RunState::running;
+  const auto abandon = [&](const std::vector<TuneReport>& reports) {
+    after_s = std::chrono::duration<double>(Clock::now() - cancelled_at).count();
+    told = reports;
+    state = db::Query::open(folder.file("tune.db"))->list_runs()->front().state;
+    abandoned = true;
+  };
+  const auto report = tune_all_with(make_synthetic_workbench(times, 0.01), make_jobs(), make_options(folder, 200), {},
+                                    {.cancel = &cancel, .abandon = abandon});
+  ASSERT_TRUE(report.ok());
+  ASSERT_TRUE(abandoned);
+  EXPECT_LT(after_s, 0.95);
+  EXPECT_EQ(state, db::RunState::interrupted);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(told[0].cancelled);
+  EXPECT_GT(told[0].workloads[0].best_ns, 0);
+  const auto query = db::Query::open(folder.file("tune.db"));
+  EXPECT_GE(static_cast<std::int64_t>(query->list_trials({})->size()), told[0].workloads[0].trials);
 }
 
 TEST(Session, OneSymbolIsSplitIntoRangesWithLosses) {
@@ -203,7 +298,7 @@ TEST(Session, ResumeOfNothingSaysSo) {
   const TempFolder folder;
   const auto bench = make_synthetic_workbench(record_synthetic, 0.01);
   ASSERT_TRUE(tune_with(bench, make_graph(false), make_options(folder, 10), {}, nullptr).ok());
-  const auto resumed = resume_with(bench, folder.file("tune.db"), "", {}, nullptr);
+  const auto resumed = resume_with(bench, folder.file("tune.db"), "", {}, {});
   ASSERT_FALSE(resumed.ok());
   EXPECT_EQ(resumed.error().code, ErrorCode::not_found);
 }

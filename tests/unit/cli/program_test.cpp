@@ -1,0 +1,200 @@
+// The program as a person starts it: exit codes, messages, what goes to which stream.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+extern char** environ;
+
+namespace loopwright::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Ended {
+  int exit = -1;
+  std::string out, err;
+};
+
+class Program : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "lw-cli-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(file(name)) << text;
+    return file(name);
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream in(file(name));
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  pid_t start(const std::vector<std::string>& words) const {
+    std::vector<std::string> command{LOOPWRIGHT_BIN_DIR "/loopwright"};
+    command.insert(command.end(), words.begin(), words.end());
+    std::vector<char*> arguments;
+    for (std::string& word : command) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, file("out").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    posix_spawn_file_actions_addopen(&actions, 2, file("err").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    pid_t pid = -1;
+    EXPECT_EQ(::posix_spawn(&pid, command[0].c_str(), &actions, nullptr, arguments.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    return pid;
+  }
+  Ended wait_for(pid_t pid) const {
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read("out"), read("err")};
+  }
+  Ended run(const std::vector<std::string>& words) const { return wait_for(start(words)); }
+  std::string small_graph() const {
+    return write("small.lw", "graph small\nsymbol n in 1..64\ninput x: f32[n, 8]\ny = exp(x)\noutput y\n");
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Program, AnUnknownCommandIsToldWhichThereAre) {
+  const Ended e = run({"lokup"});
+  EXPECT_EQ(e.exit, 1);
+  EXPECT_NE(e.err.find("did you mean `lookup`"), std::string::npos) << e.err;
+  EXPECT_NE(e.err.find("tune, resume, run"), std::string::npos) << e.err;
+  EXPECT_EQ(json::parse(run({"--json", "lokup"}).err).at("error").at("code"), "unknown_name");
+}
+
+TEST_F(Program, CountsBelowZeroAreRefused) {
+  for (const char* option : {"--jobs", "--max-trials"}) {
+    const Ended e = run({"tune", small_graph(), "--db", file("t.db"), std::string(option) + "=-3"});
+    EXPECT_EQ(e.exit, 1) << option;
+    EXPECT_NE(e.err.find("`-3` is no count"), std::string::npos) << e.err;
+    EXPECT_FALSE(fs::exists(file("t.db")));
+  }
+}
+
+TEST_F(Program, ADamagedDatabaseIsExitFourWhoeverReadsIt) {
+  const std::string database = write("damaged.db", std::string(4096, 'x'));
+  for (const char* command : {"lookup", "explain", "bench"}) {
+    const Ended e = run({command, small_graph(), "--db", database});
+    EXPECT_EQ(e.exit, 4) << command << e.err;
+  }
+  EXPECT_EQ(run({"lookup", small_graph(), "--db", file("none.db")}).exit, 1) << "a missing file is wrong input";
+}
+
+TEST_F(Program, DoctorAndExportDoNotAdviseThemselves) {
+  std::string head = "SQLite format 3";
+  head.resize(100, '\0');
+  const std::string database = write("cut.db", head);
+  for (const char* command : {"doctor", "export"}) {
+    const Ended e = run({"db", command, database});
+    EXPECT_EQ(e.exit, 4) << e.err;
+    EXPECT_EQ(e.err.find("loopwright db"), std::string::npos) << e.err;
+  }
+}
+
+TEST_F(Program, AnUnknownArchitectureIsWrongInput) {
+  EXPECT_EQ(run({"show", small_graph(), "source", "--target", "cuda:sm_12"}).exit, 1);
+}
+
+TEST_F(Program, PicksThatNobodyAskedForAreRefused) {
+  const std::string graph = small_graph();
+  const Ended unknown = run({"show", graph, "scheduled", "--picks", "no_such_pick=3"});
+  EXPECT_EQ(unknown.exit, 1);
+  EXPECT_NE(unknown.err.find("no template asked for such a pick"), std::string::npos) << unknown.err;
+  // A pick that there is, with a value outside its domain.
+  const auto at = unknown.err.find("works: picks ");
+  ASSERT_NE(at, std::string::npos) << unknown.err;
+  const std::string name = unknown.err.substr(at + 13, unknown.err.find_first_of(",\n", at) - at - 13);
+  const Ended outside = run({"show", graph, "scheduled", "--picks", name + "=987654321"});
+  EXPECT_EQ(outside.exit, 1);
+  EXPECT_NE(outside.err.find("not in the pick's domain"), std::string::npos) << outside.err;
+}
+
+TEST_F(Program, AGraphLargerThanMemoryIsAnErrorInFourParts) {
+  const std::string graph = write("big.lw", "graph big\ninput x: f32[1000000, 1000000]\ny = add(x, x)\noutput y\n");
+  const Ended e = run({"--json", "run", graph, "--db", file("none.db")});
+  EXPECT_EQ(e.exit, 6);
+  const json error = json::parse(e.err.substr(e.err.find("{\"error\""))).at("error");
+  EXPECT_EQ(error.at("code"), "out_of_memory");
+  EXPECT_NE(error.at("works"), "");
+}
+
+TEST_F(Program, ASymbolThatNoShapeDeterminesIsGivenByTheOption) {
+  const std::string graph = write("free.lw",
+                                  "graph free\nsymbol n in 1..16\nsymbol m in 1..16\ninput x: f32[n]\n"
+                                  "i = iota(shape=[m], axis=0, dtype=f32)\ns = sum(i)\ny = add(x, s)\noutput y\n");
+  const Ended e = run({"run", graph, "--symbol", "m=3", "--symbol", "n=5", "--db", file("none.db")});
+  EXPECT_EQ(e.exit, 0) << e.err << e.out;
+}
+
+TEST_F(Program, RunNotesADatabaseItCannotRead) {
+  const std::string database = write("damaged.db", std::string(4096, 'x'));
+  const Ended text = run({"run", small_graph(), "--db", database});
+  EXPECT_EQ(text.exit, 0) << text.err;
+  EXPECT_NE(text.err.find("damaged.db: not used"), std::string::npos) << text.err;
+  const Ended e = run({"--json", "run", small_graph(), "--db", database});
+  EXPECT_NE(json::parse(e.err).at("note").get<std::string>().find("not used"), std::string::npos);
+  EXPECT_TRUE(json::parse(e.out).at("outputs")[0].at("passed"));
+}
+
+TEST_F(Program, JsonIsOneDocumentWithRawNumbersAndWholeDigests) {
+  const std::string database = file("t.db");
+  const Ended tuned = run({"--json", "tune", small_graph(), "--db", database, "--budget", "20s", "--max-trials", "9"});
+  const json reports = json::parse(tuned.out);
+  ASSERT_EQ(reports.size(), 1u) << tuned.err;
+  EXPECT_EQ(reports[0].at("graph"), "small");
+  EXPECT_TRUE(reports[0].at("workloads")[0].at("compared"));
+  std::istringstream lines(tuned.err);
+  for (std::string line; std::getline(lines, line);) EXPECT_TRUE(json::parse(line).contains("phase")) << line;
+  for (const char* what : {"best", "workloads", "plans", "runs", "devices", "wanted", "trials"}) {
+    const Ended e = run({"--json", "db", "list", database, what});
+    EXPECT_EQ(e.exit, 0) << what << e.err;
+    EXPECT_TRUE(json::parse(e.out).is_array()) << what;
+  }
+  const json best = json::parse(run({"--json", "db", "list", database}).out)[0];
+  EXPECT_TRUE(best.at("median_ns").is_number());
+  EXPECT_EQ(best.at("workload").get<std::string>().size(), 64u);
+  const Ended looked = run({"--json", "lookup", "small", "--db", database});
+  EXPECT_TRUE(json::parse(looked.out).is_array());
+  EXPECT_TRUE(json::parse(looked.err).contains("note")) << looked.err;
+}
+
+TEST_F(Program, CtrlCEndsWithinASecondWhateverIsGoingOn) {
+  const std::string examples = LOOPWRIGHT_SOURCE_DIR "/examples/";
+  int stopped = 0;
+  for (const int after_ms : {150, 600, 1500, 3000}) {
+    const std::string database = file("t" + std::to_string(after_ms) + ".db");
+    const pid_t pid = start({"tune", examples + "transformer.lw", small_graph(), "--db", database, "--budget", "60s"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(after_ms));
+    const auto from = std::chrono::steady_clock::now();
+    ::kill(pid, SIGINT);
+    const Ended e = wait_for(pid);
+    const double took_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+    if (e.exit == -SIGINT) continue;  // before it listened
+    ++stopped;
+    // Half a second is for a machine that runs other tests beside this one.
+    EXPECT_LT(took_s, 1.5) << after_ms;
+    EXPECT_EQ(e.exit, 2) << e.err;
+    EXPECT_NE(e.out.find("loopwright resume"), std::string::npos) << e.out;
+  }
+  EXPECT_GE(stopped, 2);
+}
+
+}  // namespace
+}  // namespace loopwright::cli
