@@ -54,8 +54,8 @@ Result<Exit> run_info(const std::string& path, const Context& context) {
 }
 
 Table list_best(const std::vector<db::BestEntry>& rows) {
-  Table table({"workload", "family", "range", "device", {"median", "median_ns"}, {"default", "default_ns"}, "ratio",
-               {"loss worst", "worst_loss"}, "state", "variant"});
+  Table table({"workload", "family", "range", "device", {"median", "median_ns"}, {"", "default_ns"}, "ratio",
+               {"loss", "worst_loss"}, "state", "variant"});
   for (const db::BestEntry& e : rows)
     table.add({digest_cell(e.candidate.workload), e.family, e.range.guard.text(), e.device_model,
                time_cell(e.best.median_ns), time_cell(e.best.default_median_ns), ratio_cell(e.best.speedup),

@@ -1,5 +1,6 @@
 // The program `loopwright`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
@@ -20,25 +21,33 @@ std::string join_arguments(int argc, char** argv) {
 using namespace loopwright;
 using namespace loopwright::cli;
 
-/// Where the first word is no command, which there are.
-int report_usage(CLI::App& app, const CLI::ParseError& e, int argc, char** argv) {
+std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  std::string known;
-  for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
-    names.push_back(command->get_name());
-    known += (known.empty() ? "" : ", ") + command->get_name();
-  }
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  return names;
+}
+
+/// Says which commands there are where one is missing or unknown, and else what the argument library says.
+int report_usage(CLI::App& app, const CLI::ParseError& e, int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   const bool json = std::find(words.begin(), words.end(), "--json") != words.end();
-  const auto word = std::find_if(words.begin(), words.end(), [](const std::string& w) { return !w.starts_with("-"); });
-  const bool is_command = word != words.end() && std::find(names.begin(), names.end(), *word) != names.end();
-  if (is_command || e.get_name() == "ConversionError") {
-    if (!json) return app.exit(e) == 0 ? kOk : kUsage;
-    print_error({ErrorCode::wrong_arguments, "read the command line", e.what(), "", "--help after the command lists its options"}, true);
-    return kUsage;
+  CLI::App* level = &app;
+  std::vector<std::string> names = command_names(app);
+  for (const std::string& word : words) {
+    if (names.empty()) break;
+    if (word.starts_with("-")) continue;
+    const bool is_command = std::find(names.begin(), names.end(), word) != names.end();
+    if (!is_command) {
+      print_error({ErrorCode::unknown_name, "a command", "`" + word + "`" + graph::suggestion(word, names), "",
+                   fmt::format("{}", fmt::join(names, ", "))}, json);
+      return kUsage;
+    }
+    level = level->get_subcommand(word);
+    names = command_names(*level);
   }
-  print_error({ErrorCode::unknown_name, "a command",
-               word == words.end() ? "none" : "`" + *word + "`" + graph::suggestion(*word, names), "", known}, json);
+  const std::string works = names.empty() ? "loopwright " + level->get_name() + " --help lists what it takes"
+                                          : fmt::format("{}", fmt::join(names, ", "));
+  print_error({ErrorCode::wrong_arguments, "read the command line", e.what(), "", works}, json);
   return kUsage;
 }
 

@@ -42,12 +42,14 @@ std::string Table::text() const { return text(terminal_width(STDOUT_FILENO)); }
 
 std::string Table::text(int width_limit) const {
   constexpr std::size_t kGap = 2, kLeast = 8;
-  const std::size_t columns = header_.size();
-  std::vector<std::size_t> width;
-  std::vector<bool> right(columns, !rows_.empty());
-  std::size_t all = kGap * (columns - 1);
-  for (std::size_t c = 0; c < columns; ++c) {
-    width.push_back(header_[c].title.size());
+  std::vector<std::size_t> shown;
+  for (std::size_t c = 0; c < header_.size(); ++c)
+    if (!header_[c].title.empty()) shown.push_back(c);
+  std::vector<std::size_t> width(header_.size(), 0);
+  std::vector<bool> right(header_.size(), !rows_.empty());
+  std::size_t all = kGap * (shown.size() - 1);
+  for (const std::size_t c : shown) {
+    width[c] = header_[c].title.size();
     for (const auto& row : rows_) {
       width[c] = std::max(width[c], row[c].text.size());
       if (!reads_as_number(row[c].text)) right[c] = false;
@@ -63,11 +65,11 @@ std::string Table::text(int width_limit) const {
   std::string out;
   const auto add_line = [&](const auto& text_of) {
     std::string line;
-    for (std::size_t c = 0; c < columns; ++c) {
+    for (const std::size_t c : shown) {
       std::string cell = text_of(c);
       if (cell.size() > width[c]) cell = cell.substr(0, width[c] - 1) + "~";
       line += right[c] ? fmt::format("{:>{}}", cell, width[c]) : fmt::format("{:<{}}", cell, width[c]);
-      if (c + 1 < columns) line += std::string(kGap, ' ');
+      if (c != shown.back()) line += std::string(kGap, ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";

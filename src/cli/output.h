@@ -28,7 +28,7 @@ Cell ratio_cell(double ratio);
 Cell percent_cell(double share);
 
 struct Column {
-  std::string title;  ///< for people
+  std::string title;  ///< for people; empty: for programs alone
   std::string key;    ///< in JSON
   Column(std::string word) : title(word), key(std::move(word)) {}  // NOLINT: implicit on purpose
   Column(const char* word) : Column(std::string(word)) {}          // NOLINT: implicit on purpose

@@ -31,8 +31,10 @@ Result<Exit> run_once(const RunArguments& a, const Context& context) {
                          : a.on_miss == "default" ? OnMiss::fallback
                                                   : OnMiss::jit;
   note_unreadable(a.databases, context);
-  LW_TRY(const Plan plan,
-         make_plan(graph, {.target = host_target(), .databases = a.databases, .on_miss = on_miss}));
+  const Result<Plan> made =
+      make_plan(graph, {.target = host_target(), .databases = a.databases, .on_miss = on_miss});
+  if (!made.ok()) return made.error().code == ErrorCode::no_variant ? blame_databases(made.error(), a.databases) : made.error();
+  const Plan& plan = *made;
   LW_TRY(Rehearsal rehearsal, Rehearsal::make(graph, plan.spec(), bindings, a.seed));
   LW_CHECK(rehearsal.run(plan));
   LW_TRY(const auto outputs, rehearsal.compare());

@@ -19,15 +19,17 @@ std::size_t widest_line(const std::string& text) {
 }
 
 TEST(Table, IsCutToTheWidthAskedForAndWholeInJson) {
-  Table table({"name", {"median", "median_ns"}, "variant"});
+  Table table({"name", {"median", "median_ns"}, {"", "default_ns"}, "variant"});
   const std::string variant(200, 'v');
-  table.add({"a", time_cell(1234), variant});
+  table.add({"a", time_cell(1234), time_cell(777), variant});
   EXPECT_GT(widest_line(table.text(0)), 200u);
   EXPECT_EQ(widest_line(table.text(80)), 80u);
   EXPECT_NE(table.text(80).find("1.23 us"), std::string::npos) << "what fits is not cut";
   const nlohmann::json row = table.to_json()[0];
   EXPECT_EQ(row.at("median_ns"), 1234);
   EXPECT_EQ(row.at("variant"), variant);
+  EXPECT_EQ(row.at("default_ns"), 777);
+  EXPECT_EQ(table.text(0).find("777"), std::string::npos) << "a column without a title is for programs";
 }
 
 TuneReport make_report() {

@@ -76,6 +76,8 @@ TEST_F(Program, AnUnknownCommandIsToldWhichThereAre) {
   EXPECT_EQ(e.exit, 1);
   EXPECT_NE(e.err.find("did you mean `lookup`"), std::string::npos) << e.err;
   EXPECT_NE(e.err.find("tune, resume, run"), std::string::npos) << e.err;
+  EXPECT_NE(run({"db", "lst"}).err.find("did you mean `list`"), std::string::npos);
+  EXPECT_NE(run({}).err.find("tune, resume, run"), std::string::npos);
   EXPECT_EQ(json::parse(run({"--json", "lokup"}).err).at("error").at("code"), "unknown_name");
 }
 
@@ -94,6 +96,7 @@ TEST_F(Program, ADamagedDatabaseIsExitFourWhoeverReadsIt) {
     const Ended e = run({command, small_graph(), "--db", database});
     EXPECT_EQ(e.exit, 4) << command << e.err;
   }
+  EXPECT_EQ(run({"run", small_graph(), "--db", database, "--on-miss", "strict"}).exit, 4);
   EXPECT_EQ(run({"lookup", small_graph(), "--db", file("none.db")}).exit, 1) << "a missing file is wrong input";
 }
 
