@@ -88,6 +88,11 @@ void schedule_gpu_pointwise(Schedule& s, const NestInfo& nest, std::int64_t lane
   bind_flat(s, fuse_all(s, loops), threads, unrolled);
 }
 
+void pick_stream(Schedule& s, Space& k) {
+  if (!s.ok() || !k.pick_flag("stream")) return;
+  for (const NestInfo& n : outputs(s)) s.attempt([&](Schedule& t) { t.stream(n.buffer); });
+}
+
 std::vector<LoopId> share_rounds(Schedule& s, const LoopId& round, const LoopId& share, const RowShares& shares, std::int64_t unrolled) {
   const std::vector<LoopId> parts = s.split(share, {shares.width});
   if (!s.ok()) return {};

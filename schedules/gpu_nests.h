@@ -45,6 +45,8 @@ void combine_threads(Schedule& s, const LoopId& combination, const RowShares& sh
 void unroll_each(Schedule& s, const std::vector<LoopId>& loops);
 /// Merges loops that were made alike, outermost first, as far as that goes; at least the first of them.
 void merge_loops(Schedule& s, const std::vector<LoopId>& first, const std::vector<LoopId>& second);
+/// A pick: outputs that nobody reads soon are the first that the caches let go.
+void pick_stream(Schedule& s, Space& k);
 /// The buffer that the nest with this loop writes.
 std::string buffer_at(const Schedule& s, const LoopId& loop);
 

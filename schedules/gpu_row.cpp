@@ -209,6 +209,7 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   if (holds)
     for (const std::string& input : find_row_inputs(s, row_count)) s.attempt([&](Schedule& t) { t.stage(input, row, Place::registers); });
   share_rows(s, row, shares);
+  pick_stream(s, k);
 }
 
 }  // namespace loopwright::schedules

@@ -173,7 +173,15 @@ void BodyEmitter::store_element(const ir::Buffer& buffer, const Expr& linear, co
   }
   if (const auto it = launch_.words.find(buffer); it != launch_.words.end())
     return line("lw_publish(&" + it->second + "[" + index(linear) + "], " + to_bits(value, t) + ");");
-  line(place_of(buffer, linear) + " = " + value + ";");
+  const std::string place = place_of(buffer, linear);
+  const std::string type = t == DType::boolean ? "unsigned char" : std::string(c_type(t));
+  line(is_streamed(buffer) ? "__stcs(&" + place + ", (" + type + ")(" + value + "));" : place + " = " + value + ";");
+}
+
+/// Nobody reads it again soon: its stores are the first that the caches let go.
+bool BodyEmitter::is_streamed(const ir::Buffer& buffer) const {
+  return std::any_of(launch_.kernel.params.begin(), launch_.kernel.params.end(),
+                     [&](const ir::Param& p) { return p.buffer == buffer && p.is_streamed; });
 }
 
 // ---------------------------------------------------------------- lanes: several elements at once
@@ -322,7 +330,8 @@ bool BodyEmitter::store_wide(const ir::Store& s) {
     std::string value;
     for (std::int64_t k = 0; k < words_each; ++k) value += (k ? ", " : "") + words[static_cast<std::size_t>(i / per_word + k)];
     if (words_each > 1) value = "make_" + type + "(" + value + ")";
-    line("*(" + type + "*)&" + place_of(s.buffer, at) + " = " + value + ";");
+    const std::string place = "(" + type + "*)&" + place_of(s.buffer, at);
+    line(is_streamed(s.buffer) ? "__stcs(" + place + ", " + value + ");" : "*" + place + " = " + value + ";");
   }
   return true;
 }

@@ -35,6 +35,20 @@ TEST(Emit, neighbouring_lanes_make_one_access_where_the_alignment_is_known) {
   EXPECT_EQ(aligned->launches[0].block, (std::array<std::int32_t, 3>{128, 1, 1}));
 }
 
+TEST(Emit, stores_of_a_streamed_output_leave_the_caches_first) {
+  const auto text = [](const char* role, const char* body) {
+    const auto found = emit("kernel copy(x: bf16[16384] in, y: bf16[16384] " + std::string(role) +
+                            ")\n  assume align 16\n  level emittable\n  for b in 0..16 grid_x\n    for t in 0..128 thread_x\n" + body);
+    EXPECT_TRUE(found.ok()) << found.error().message();
+    return found.ok() ? found->functions : "";
+  };
+  const char* vectors = "      for l in 0..8 vectorize\n        y[b*1024 + t*8 + l] = x[b*1024 + t*8 + l]\n";
+  const char* single = "      y[b*1024 + t] = x[b*1024 + t]\n";
+  EXPECT_EQ(count(text("out streamed", vectors), "__stcs((uint4*)"), 1);
+  EXPECT_EQ(count(text("out streamed", single), "__stcs(&"), 1);
+  EXPECT_EQ(count(text("out", vectors) + text("out", single), "__stcs"), 0);
+}
+
 TEST(Emit, large_tensors_take_64_bits_and_small_ones_do_not) {
   const auto text = [](const char* range) {
     return "kernel copy(x: f32[n] in, y: f32[n] out)\n  symbol n in " + std::string(range) +
