@@ -113,6 +113,13 @@ class BodyEmitter {
   std::int64_t alignment(const ir::Buffer& buffer) const;
   /// The index in lane 0 when lanes are neighbours.
   std::optional<ir::Expr> lane_base(const ir::Expr& linear);
+  /// The index in lane 0, and what each lane adds: not 0.
+  struct LaneSteps {
+    ir::Expr base;
+    std::int64_t step = 1;
+  };
+  std::optional<LaneSteps> lane_steps(const ir::Expr& linear);
+  bool load_apart(const ir::Expr& e, const ir::Load& l, const std::string& guard);
   /// Under the condition `guard` when it is not empty; `constant_only`: of memory that this launch does not write.
   void load_wide(const std::vector<ir::Expr>& parts, std::string guard = {}, bool constant_only = false);
   bool store_wide(const ir::Store& s);

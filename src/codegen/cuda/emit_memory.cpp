@@ -187,14 +187,19 @@ bool BodyEmitter::is_streamed(const ir::Buffer& buffer) const {
 // ---------------------------------------------------------------- lanes: several elements at once
 
 std::optional<Expr> BodyEmitter::lane_base(const Expr& linear) {
+  const auto steps = lane_steps(linear);
+  return steps && steps->step == 1 ? std::optional(steps->base) : std::nullopt;
+}
+
+std::optional<BodyEmitter::LaneSteps> BodyEmitter::lane_steps(const Expr& linear) {
   const Expr plain = ir::substitute(linear, lets_);
   for (const auto& [v, values] : lanes_->values)
     if (ir::uses(plain, v)) return std::nullopt;
   const auto affine = ir::as_affine(plain, {lanes_->var});
   if (!affine) return std::nullopt;
   const auto it = affine->coefficients.find(lanes_->var);
-  if (it == affine->coefficients.end() || it->second != 1) return std::nullopt;
-  return ir::simplify(affine->rest, facts_);
+  if (it == affine->coefficients.end() || it->second == 0) return std::nullopt;
+  return LaneSteps{ir::simplify(affine->rest, facts_), it->second};
 }
 
 std::int64_t BodyEmitter::access_width(const ir::Buffer& buffer, const Expr& base, std::int64_t lanes) const {
@@ -216,6 +221,23 @@ std::string BodyEmitter::element_of(const WideLoad& load, DType dtype, std::int6
   }
   const std::string bits = "lw_pick8(" + word + ", " + position + ")";
   return dtype == DType::boolean ? "(" + bits + " != 0)" : "((" + std::string(c_type(dtype)) + ")" + bits + ")";
+}
+
+/// Loads that the lanes make at a distance from each other, of memory that nobody writes: all of them before the first is
+/// used, since the compiler takes none past a branch of what follows. False where it cannot be.
+bool BodyEmitter::load_apart(const Expr& e, const ir::Load& l, const std::string& guard) {
+  constexpr std::int64_t kMostApart = 8;
+  const auto steps = lane_steps(linear_index(*l.buffer, l.index));
+  if (!steps || size_bytes(l.buffer->dtype) < 4 || lanes_->count > kMostApart) return false;
+  WideLoad load;
+  const std::string type(c_type(l.buffer->dtype));
+  for (std::int64_t i = 0; i < lanes_->count; ++i) {
+    const std::string value = "__ldg(&" + place_of(l.buffer, ir::simplify(steps->base + ir::int_imm(i * steps->step), facts_)) + ")";
+    load.words.push_back(name_value(type, guard.empty() ? value : guard + " ? " + value + " : (" + type + ")0"));
+  }
+  lanes_->loads[e.get()] = load;
+  kept_.push_back(e);
+  return true;
 }
 
 /// Loads of neighbouring elements by the lanes become wide loads in front of the statement: of what is evaluated in any
@@ -250,9 +272,9 @@ void BodyEmitter::load_wide(const std::vector<Expr>& parts, std::string guard, b
     const bool constant = l->buffer->memory == Memory::global && !launch_.written.contains(l->buffer);
     if (constant_only && !constant) return;
     const auto base = lane_base(linear_index(*l->buffer, l->index));
-    if (!base) return;
     const std::int64_t bytes = size_bytes(l->buffer->dtype);
-    const std::int64_t width = access_width(l->buffer, *base, lanes_->count);
+    const std::int64_t width = base ? access_width(l->buffer, *base, lanes_->count) : 1;
+    if (width == 1 && constant && load_apart(e, *l, guard)) return;
     if (width == 1 || width * bytes < 4) return;
     WideLoad load;
     load.per_word = elements_per_word(l->buffer->dtype);

@@ -90,6 +90,13 @@ constexpr Definition kDefinitions[] = {
     {"lw_cluster_begin", "void lw_cluster_begin() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" : : : \"memory\"); }"},
     {"lw_cluster_arrive", "void lw_cluster_arrive() { asm volatile(\"barrier.cluster.arrive.release.aligned;\" : : : \"memory\"); }"},
     {"lw_cluster_wait", "void lw_cluster_wait() { asm volatile(\"barrier.cluster.wait.acquire.aligned;\" : : : \"memory\"); }"},
+    // Edges between launches: the next grid may come to the SMs, and the one before is over and can be seen.
+    {"lw_let_next_begin", "void lw_let_next_begin() { asm volatile(\"griddepcontrol.launch_dependents;\" : : : \"memory\"); }"},
+    {"lw_await_previous", "void lw_await_previous() { asm volatile(\"griddepcontrol.wait;\" : : : \"memory\"); }"},
+    // An address that the compiler learns only here: no load of memory that the kernel does not write moves to the front.
+    {"lw_behind",
+     "void* lw_behind(const void* p) { unsigned long long a = __cvta_generic_to_global(p);\n"
+     "  asm volatile(\"\" : \"+l\"(a) : : \"memory\"); return __cvta_global_to_generic(a); }"},
     {"lw_peer",
      "void* lw_peer(void* mine, unsigned block) { void* r; asm(\"mapa.u64 %0, %1, %2;\" : \"=l\"(r) : \"l\"(mine), \"r\"(block)); return r; }"},
     // A word is a value of four bytes below a flag. Who takes it leaves zero for the next launch.
