@@ -123,6 +123,7 @@ class BodyEmitter {
   /// Under the condition `guard` when it is not empty; `constant_only`: of memory that this launch does not write.
   void load_wide(const std::vector<ir::Expr>& parts, std::string guard = {}, bool constant_only = false);
   bool store_wide(const ir::Store& s);
+  std::vector<std::string> choose_halves(const ir::Expr& value, std::int64_t lanes);
   std::vector<std::string> pack_lanes(const ir::Expr& value, std::int64_t lanes);
   Status allocate(const ir::Alloc& a);
   Result<Spread> find_spread(const ir::Alloc& a) const;

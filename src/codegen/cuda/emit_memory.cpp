@@ -300,6 +300,33 @@ void BodyEmitter::load_wide(const std::vector<Expr>& parts, std::string guard, b
   for (const Expr& e : parts) visit(e);
 }
 
+/// The smaller or larger of halves that lie in whole words, two at a time; empty where they do not.
+std::vector<std::string> BodyEmitter::choose_halves(const Expr& value, std::int64_t lanes) {
+  const auto* x = ir::as<ir::Binary>(value);
+  const bool chooses = x != nullptr && (x->op == ir::BinaryOp::min || x->op == ir::BinaryOp::max) && is_float(value->dtype);
+  if (!chooses || elements_per_word(value->dtype) != 2) return {};
+  std::vector<std::string> out;
+  for (std::int64_t i = 0; i < lanes; i += 2) {
+    std::string words[2];
+    for (int side = 0; side < 2; ++side) {
+      const Expr& e = side == 0 ? x->a : x->b;
+      lanes_->now = i;
+      const auto low = find_half(e);
+      lanes_->now = i + 1;
+      const auto high = find_half(e);
+      if (!low || !high || low->second != 0 || high->second != 1 || low->first != high->first) break;
+      words[side] = low->first;
+    }
+    if (words[0].empty() || words[1].empty()) {
+      lanes_->now = 0;
+      return {};
+    }
+    out.push_back(c_halves(x->op, value->dtype, words[0], words[1]));
+  }
+  lanes_->now = 0;
+  return out;
+}
+
 /// The lanes' values as words: of four bytes for small elements, else one an element.
 std::vector<std::string> BodyEmitter::pack_lanes(const Expr& value, std::int64_t lanes) {
   const DType t = value->dtype;
@@ -307,7 +334,8 @@ std::vector<std::string> BodyEmitter::pack_lanes(const Expr& value, std::int64_t
   const auto* cast = ir::as<ir::Cast>(value);
   const bool rounds = cast != nullptr && cast->a->dtype == DType::f32 && (t == DType::bf16 || t == DType::f16);
   const Expr& packed = rounds ? cast->a : value;
-  std::vector<std::string> values, out;
+  std::vector<std::string> values, out = choose_halves(value, lanes);
+  if (!out.empty()) return out;
   for (lanes_->now = 0; lanes_->now < lanes; ++lanes_->now) {
     lane_memo_.assign(1, {});
     values.push_back(text(packed));

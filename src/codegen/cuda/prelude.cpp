@@ -48,6 +48,10 @@ constexpr Definition kDefinitions[] = {
     // ---- min and max: NaN when either side is, -0 below +0
     {"lw_max_f32", "float lw_max_f32(float a, float b) { float r; asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r; }"},
     {"lw_min_f32", "float lw_min_f32(float a, float b) { float r; asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r; }"},
+    {"lw_max2_bf16", "unsigned lw_max2_bf16(unsigned a, unsigned b) { unsigned r; asm(\"max.NaN.bf16x2 %0, %1, %2;\" : \"=r\"(r) : \"r\"(a), \"r\"(b)); return r; }"},
+    {"lw_max2_f16", "unsigned lw_max2_f16(unsigned a, unsigned b) { unsigned r; asm(\"max.NaN.f16x2 %0, %1, %2;\" : \"=r\"(r) : \"r\"(a), \"r\"(b)); return r; }"},
+    {"lw_min2_bf16", "unsigned lw_min2_bf16(unsigned a, unsigned b) { unsigned r; asm(\"min.NaN.bf16x2 %0, %1, %2;\" : \"=r\"(r) : \"r\"(a), \"r\"(b)); return r; }"},
+    {"lw_min2_f16", "unsigned lw_min2_f16(unsigned a, unsigned b) { unsigned r; asm(\"min.NaN.f16x2 %0, %1, %2;\" : \"=r\"(r) : \"r\"(a), \"r\"(b)); return r; }"},
     {"lw_max_f64", "double lw_max_f64(double a, double b) { return a != a ? a : b != b ? b : fmax(a, b); }"},
     {"lw_min_f64", "double lw_min_f64(double a, double b) { return a != a ? a : b != b ? b : fmin(a, b); }"},
     // ---- floats

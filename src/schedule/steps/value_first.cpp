@@ -120,6 +120,21 @@ Status require_fresh(const ir::Kernel& k, const Site& site, const Levels& l) {
   return Unit{};
 }
 
+/// Whether a value comes out the same bit for bit wherever it is computed: it is compared with itself. Compilers contract
+/// sums and products as they like, and have several ways to divide.
+bool is_reproducible(const Expr& e) {
+  bool ok = true;
+  ir::walk(e, [&](const Expr& x) {
+    if (const auto* b = as<ir::Binary>(x)) ok = ok && (!is_float(b->a->dtype) || x->dtype == DType::boolean || b->op == BinaryOp::min || b->op == BinaryOp::max);
+    if (const auto* u = as<ir::Unary>(x); u && is_float(u->a->dtype)) {
+      static const std::set<ir::UnaryOp> kExact = {ir::UnaryOp::neg,   ir::UnaryOp::abs,   ir::UnaryOp::sign,   ir::UnaryOp::floor, ir::UnaryOp::ceil,
+                                                   ir::UnaryOp::round, ir::UnaryOp::trunc, ir::UnaryOp::is_nan, ir::UnaryOp::is_inf, ir::UnaryOp::sqrt};
+      ok = ok && kExact.contains(u->op);
+    }
+  });
+  return ok;
+}
+
 /// value == best, or a NaN: where the best value is NaN every NaN counts, and where it is none there is none.
 Expr reaches(const Expr& value, const Expr& best) {
   const Expr equal = ir::binary(BinaryOp::eq, value, best);
@@ -202,8 +217,14 @@ Result<Applied> apply(const ir::Kernel& k, const ValueFirst& step) {
   if (!is_only_compared(k, l.value()) || !is_only_compared(k, l.part_value()))
     return rejected(kValueFirstCode, "`" + l.value()->name + "` is used beyond comparisons, and max orders -0 below +0", k, l.combining.leaf,
                     "integers, or a value of which only the place is used");
+  if (!is_reproducible(l.part->values[0]))
+    return rejected(kValueFirstCode, "the value is rounded on its way, perhaps in another way when it is looked for", k, l.part_update, "a value that is stored first, or exact arithmetic");
   LW_CHECK(require_fresh(k, site, l));
   const auto way = way_to(l.parts, l);
+  if (way)
+    for (const Stmt& s : *way)
+      if (const auto* let = as<ir::Let>(s); let && !is_reproducible(let->value))
+        return rejected(kValueFirstCode, "`" + let->var.hint + "` is rounded on its way", k, s, "exact arithmetic");
   if (!way) return rejected(kValueFirstCode, "what computes the partial results does more than that", k, l.parts, "value_first right after reduce_across");
 
   const ir::Monoid better = l.whole->monoid == ir::Monoid::argmax ? ir::Monoid::max : ir::Monoid::min;

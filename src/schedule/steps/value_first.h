@@ -11,7 +11,8 @@
 //
 // Partial results (reduce_across) say who may hold the place: only where a part reaches the best value is it looked for.
 // Ties go to the smallest place and NaN wins, as before. Legality: `r_c` combines partial results of one dimension that
-// the nest in front computes; the state is neutral before it; of a float value nobody sees more than comparisons in
+// the nest in front computes; the state is neutral before it; the value is the same bit for bit when
+// it is computed again (no sums, products or divisions of floats); of a float value nobody sees more than comparisons in
 // argmin and argmax, since max orders the zeros. Rejections: bad_argument (says which), unknown_loop.
 #pragma once
 

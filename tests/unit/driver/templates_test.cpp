@@ -158,6 +158,24 @@ TEST(GpuTemplates, OnlyTheAlignedVariantAssumesMoreThanElementsDo) {
   }
 }
 
+TEST(GpuTemplates, AnArgmaxFindsItsValueFirst) {
+  const auto found = schedule_first("input x: bf16[4, 40000]\noutput y = argmax(x, axes=[-1])\n", {});
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  EXPECT_NE(found->trace.find("value_first"), std::string::npos) << found->trace;
+  const auto other = schedule_first("input x: bf16[4, 40000]\noutput y = argmax(x, axes=[-1])\n", {{"value_first", 0}});
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(other->trace.find("value_first"), std::string::npos) << other->trace;
+}
+
+TEST(GpuTemplates, ReductionsOfARowThatIsNotHeldHappenInOnePass) {
+  const std::string text = "input x: f32[40, 1000]\noutput a = sum(x, axes=[-1])\noutput b = reduce_max(x, axes=[-1])\n";
+  const auto found = schedule_first(text, {{"hold", 0}});
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  std::size_t merges = 0;
+  for (std::size_t at = found->trace.find("\nmerge "); at != std::string::npos; at = found->trace.find("\nmerge ", at + 1)) ++merges;
+  EXPECT_GE(merges, 2u) << found->trace;  // the rows, then the columns
+}
+
 TEST(GpuTemplates, AStreamedResultIsMarked) {
   const auto found = schedule_first("input x: bf16[64, 512]\noutput y = gelu_tanh(x)\n", {{"stream", 1}});
   ASSERT_TRUE(found.ok()) << found.error().message();
