@@ -256,7 +256,7 @@ TEST(CudaRow, of_several_outputs_agrees) {
   for (const char* columns : {"40", "264", "130", "1000"}) {
     graphs.push_back(row_graph("n", columns, "s = sum(h, axes=[-1])\noutput d = sub(reduce_max(h, axes=[-1]), s)\noutput s\n"));
     graphs.push_back(row_graph("5", columns, "y = sin(h)\ns = gt(sum(y, axes=[-1]), 0)\noutput y\noutput s\n"));
-    graphs.push_back(row_graph("4", columns, "output a = sum(h, axes=[-1])\noutput b = reduce_max(h, axes=[-1])\noutput c = argmin(x, axes=[-1])\n"));
+    graphs.push_back(row_graph("4", columns, "p = argmin(x, axes=[-1])\noutput d = sub(cast(p, f32), sum(h, axes=[-1]))\noutput p\n"));
     graphs.push_back(row_graph("n", columns, "m = mean(h, axes=[-1], keepdim=true)\nd = sub(h, m)\ny = mul(d, rsqrt(add(mean(mul(d, d), axes=[-1], keepdim=true), 1e-5)))\noutput m\noutput y\n"));
   }
   check_family(graphs);
