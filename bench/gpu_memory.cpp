@@ -315,7 +315,10 @@ Status run(Options options) {
       for (Row& row : rows) {
         if (row.c.family != family || !row.failure.empty()) continue;
         const Status timed = time_case(row, timer, runtime, database);
-        if (timed.ok()) continue;
+        if (timed.ok()) {
+          std::fprintf(stderr, "timed %-10s %-16s cold %.2f reused %.2f us\n", family.c_str(), row.c.shape.c_str(), row.cold_us.back(), row.reused_us.back());
+          continue;
+        }
         const auto why = failures.find(row.c.graph);
         row.failure = why != failures.end() ? why->second : timed.error().message();
       }
