@@ -96,6 +96,7 @@ class BodyEmitter {
   bool depends_on_lane(const ir::Expr& e);
   /// Begins a statement: counts how often each part is used.
   void begin(const std::vector<ir::Expr>& parts);
+  void find_rough(const std::vector<ir::Expr>& parts);
   std::string name_value(const std::string& type, const std::string& value);
   std::string fresh(const std::string& hint);
 
@@ -220,6 +221,7 @@ class BodyEmitter {
   std::vector<ir::Expr> ahead_kept_;
   std::unordered_map<const ir::ExprNode*, bool> varies_;
   std::unordered_map<const ir::ExprNode*, int> uses_;
+  std::set<const ir::ExprNode*> rough_;  ///< sigmoids of which a few bits are enough
   struct Divisor {
     std::string scale, value, reciprocal;
   };

@@ -162,9 +162,10 @@ class KernelEmitter {
     return fewest <= kMostOverlapped * target_.workers;
   }
 
-  /// Nothing is read or written before the grid in front is over: who has written what is not known here.
+  /// Nothing is read or written before the grid in front is over: who has written what is not known here. The next grid is
+  /// let in behind the wait, so that one grid waits at a time: more of them take the places of blocks and clusters that run.
   std::string overlap(const LaunchContext& launch) const {
-    std::string out = "  lw_let_next_begin();\n  lw_await_previous();\n";
+    std::string out = "  lw_await_previous();\n  lw_let_next_begin();\n";
     const auto hold_back = [&](const std::string& type, const std::string& name) { out += "  " + name + " = (" + type + ")lw_behind(" + name + ");\n"; };
     for (const ir::Buffer& b : buffers_) hold_back(pointer_type(b, launch.written), pointers_.at(b));
     for (const MeetingParameter& p : meeting_parameters_) hold_back(p.type + "*", p.name);

@@ -131,9 +131,6 @@ Status BodyEmitter::emit_loop(const ir::Loop& l) {
   const std::string name = fresh(l.var.hint);
   const bool narrow = fits_int(l.extent);
   const std::string type = narrow ? "int" : "long long";
-  // What only some data lead to is done by few threads: there code that has to be fetched costs more than a jump.
-  const bool is_rare = std::any_of(conditions_.begin(), conditions_.end(), [](const Expr& e) { return ir::has_load(e); });
-  if (is_rare) line("#pragma unroll 1");
   ++serial_loops_;
   const Status status = block("for (" + type + " " + name + " = 0; " + name + " < " + end + "; ++" + name + ") ", [&] {
     bind(l.var, name, l.extent);

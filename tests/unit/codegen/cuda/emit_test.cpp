@@ -59,7 +59,7 @@ TEST(Emit, grids_that_may_be_small_begin_early_and_touch_no_memory_before_the_la
   EXPECT_TRUE(small->launches[0].programmatic_dependent);
   const std::size_t wait = small->functions.find("lw_await_previous()");
   ASSERT_NE(wait, std::string::npos) << small->functions;
-  EXPECT_LT(small->functions.find("lw_let_next_begin()"), wait);
+  EXPECT_GT(small->functions.find("lw_let_next_begin()"), wait) << "one grid waits at a time";
   EXPECT_EQ(count(small->functions, "lw_behind("), 2) << small->functions;
   EXPECT_GT(small->functions.find("__ldg"), small->functions.rfind("lw_behind("));
 
@@ -78,6 +78,17 @@ TEST(Emit, lanes_that_stand_apart_are_loaded_before_the_first_is_used) {
   ASSERT_TRUE(found.ok()) << found.error().message();
   EXPECT_EQ(count(found->functions, "__ldg(&"), 4);
   EXPECT_LT(found->functions.rfind("__ldg(&"), found->functions.find("sinf(")) << found->functions;
+}
+
+TEST(Emit, a_sigmoid_is_rough_only_where_16_bits_are_left_of_it) {
+  const auto text = [](const std::string& value) {
+    const auto found = emit("kernel k(x: f32[128] in, y: bf16[128] out)\n  level emittable\n  for b in 0..1 grid_x\n    for t in 0..128 thread_x\n      y[t] = " + value + "\n");
+    EXPECT_TRUE(found.ok()) << found.error().message();
+    return found.ok() ? found->functions : "";
+  };
+  EXPECT_EQ(count(text("bf16(x[t]*sigmoid(x[t]))"), "lw_sigmoid_rough("), 1);
+  EXPECT_EQ(count(text("bf16(sigmoid(x[t]) - 0.5f32)"), "lw_sigmoid_rough("), 0);
+  EXPECT_EQ(count(text("bf16(sigmoid(x[t])*(sigmoid(x[t]) - x[t]))"), "lw_sigmoid_rough("), 0);
 }
 
 TEST(Emit, halves_are_compared_two_at_a_time) {
