@@ -2,11 +2,13 @@
 // rotated buffers (cold) and with one set of them (reused), beside the ceilings of the machine and any contender.
 //
 // Usage: bench_gpu_memory [--device cuda:N] [--database FILE] [--minutes M] [--only REGEX] [--json FILE]
-//                         [--rounds N] [--held-out N] [--contender "NAME=COMMAND"]...
+//                         [--rounds N] [--held-out N] [--contender "NAME=COMMAND"]... [--first-calls N]
 // --minutes is for tuning what the database lacks, all cases together. Then, family by family and `rounds` times, every
 // contender (see support/gpu_contender.h) and our own kernels in turn; a time is the median of the rounds. The error
 // beside it is the largest relative one that the tuner found when it verified the variant. --held-out: what the ranges
 // of the RMS norm lose at that many sizes that were not tuned, against the best of their own candidates.
+// --first-calls: nothing but the host time of the first calls of that many graphs that the database has, in a process
+// that has the device open.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -34,7 +36,7 @@ using bench::GpuTimer;
 struct Options {
   std::string device = "cuda:0", database = "gpu_memory.db", only = ".", json;
   double minutes = 10;
-  int rounds = 2, held_out = 0;
+  int rounds = 2, held_out = 0, first_calls = 0;
   std::vector<Contender> contenders;
 };
 
@@ -175,6 +177,7 @@ Options parse(int argc, char** argv) {
     else if (name == "--json") options.json = value;
     else if (name == "--rounds") options.rounds = std::max(1, std::stoi(value));
     else if (name == "--held-out") options.held_out = std::stoi(value);
+    else if (name == "--first-calls") options.first_calls = std::stoi(value);
     else if (name == "--contender" && value.find('=') != std::string::npos)
       options.contenders.emplace_back(value.substr(0, value.find('=')), value.substr(value.find('=') + 1));
     else {
@@ -258,11 +261,39 @@ Status print_held_out(const std::vector<Case>& cases, const Options& options, Gp
   return Unit{};
 }
 
+/// What a program waits for that has its kernels in a database: opening it, plans, loading, and the first run of each.
+Status print_first_calls(const std::vector<Case>& cases, const Options& options) {
+  using Clock = std::chrono::steady_clock;
+  const auto ms = [](Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); };
+  LW_TRY(GpuTimer timer, GpuTimer::open(options.device));
+  const auto from = Clock::now();
+  LW_TRY(const Runtime runtime, Runtime::open({.databases = {options.database}, .device = options.device}));
+  const double open_ms = ms(Clock::now() - from);
+  double plans_ms = 0, launches_ms = 0;
+  int count = 0;
+  std::map<std::string, bool> done;
+  for (const Case& c : cases) {
+    if (count == options.first_calls) break;
+    if (c.links > 1 || std::exchange(done[c.graph], true)) continue;
+    LW_TRY(const Graph graph, Graph::parse(c.graph, c.family));
+    const auto begin = Clock::now();
+    LW_TRY(const Plan plan, runtime.plan(graph.name()));
+    plans_ms += ms(Clock::now() - begin);
+    LW_TRY(const double first_ms, timer.first_launch_ms(plan, symbol_values(plan, c)));
+    launches_ms += first_ms;
+    ++count;
+  }
+  std::printf("first calls of %d graphs: %.2f ms (database %.2f, plans with their code %.2f, launches %.2f)\n", count,
+              open_ms + plans_ms + launches_ms, open_ms, plans_ms, launches_ms);
+  return Unit{};
+}
+
 Status run(Options options) {
   std::vector<Case> cases;
   const std::regex only(options.only);
   for (const Case& c : bench::all_cases())
     if (std::regex_search(c.name(), only)) cases.push_back(c);
+  if (options.first_calls > 0) return print_first_calls(cases, options);
   LW_TRY(const Target target, device_target(options.device));
   const std::map<std::string, std::string> failures = tune_all(cases, options, target);
 
@@ -284,7 +315,10 @@ Status run(Options options) {
       for (Row& row : rows) {
         if (row.c.family != family || !row.failure.empty()) continue;
         const Status timed = time_case(row, timer, runtime, database);
-        if (timed.ok()) continue;
+        if (timed.ok()) {
+          std::fprintf(stderr, "timed %-10s %-16s cold %.2f reused %.2f us\n", family.c_str(), row.c.shape.c_str(), row.cold_us.back(), row.reused_us.back());
+          continue;
+        }
         const auto why = failures.find(row.c.graph);
         row.failure = why != failures.end() ? why->second : timed.error().message();
       }

@@ -105,8 +105,10 @@ void schedule_gpu_full_reduction(Schedule& s, Space& k) {
   std::map<std::vector<std::int64_t>, std::vector<LoopId>> last;  // walk over a tensor of that shape
   for (const Walk& walk : find_walks(s)) {
     if (!s.ok()) return;
-    // A block has its own share when there is a vector for every thread of it.
-    const std::int64_t most = std::max<std::int64_t>(1, walk.elements() / (threads * walk.width));
+    // Several blocks only when there is a vector for every thread of one; then rather a last one that is not full than a
+    // second round.
+    const std::int64_t each = threads * walk.width;
+    const std::int64_t most = walk.elements() < 2 * each ? 1 : (walk.elements() + each - 1) / each;
     const GridShares shares{std::min<std::int64_t>(per_sm * s.target().workers, most), {1, threads, walk.width, unrolled}};
     const std::vector<LoopId> made = walk.reduces ? reduce_over_grid(s, walk.all, shares) : share_over_grid(s, walk.all, shares);
     if (!s.ok()) return;

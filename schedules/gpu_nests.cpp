@@ -88,6 +88,11 @@ void schedule_gpu_pointwise(Schedule& s, const NestInfo& nest, std::int64_t lane
   bind_flat(s, fuse_all(s, loops), threads, unrolled);
 }
 
+void pick_stream(Schedule& s, Space& k) {
+  if (!s.ok() || !k.pick_flag("stream")) return;
+  for (const NestInfo& n : outputs(s)) s.attempt([&](Schedule& t) { t.stream(n.buffer); });
+}
+
 std::vector<LoopId> share_rounds(Schedule& s, const LoopId& round, const LoopId& share, const RowShares& shares, std::int64_t unrolled) {
   const std::vector<LoopId> parts = s.split(share, {shares.width});
   if (!s.ok()) return {};
@@ -141,13 +146,50 @@ void combine_threads(Schedule& s, const LoopId& combination, const RowShares& sh
   s.bind(b[2], Axis::across);
 }
 
-void reduce_columns(Schedule& s, const LoopId& columns, const RowShares& shares) {
-  const std::int64_t ways = shares.blocks * shares.threads * shares.width;
-  if (ways == 1) return;
-  const std::vector<LoopId> r = s.reduce_across(columns, ways, true, Place::registers);
+namespace {
+
+/// The columns of one block of the cluster, once each block has partial results of its own.
+LoopId separate_blocks(Schedule& s, const LoopId& columns, const RowShares& shares) {
+  const std::vector<LoopId> parts = s.split(columns, {shares.blocks, shares.threads * shares.width});
+  if (!s.ok()) return {};
+  s.reorder({parts[1], parts[0], parts[2]});
+  const std::vector<LoopId> b = s.reduce_across(parts[1], shares.blocks, false, Place::registers);
+  if (!s.ok()) return {};
+  s.bind(b[0], Axis::cluster_x);
+  s.unroll(b[1]);
+  s.bind(b[2], Axis::across);
+  return s.fuse(parts[0], parts[2]);
+}
+
+}  // namespace
+
+void reduce_places(Schedule& s, const LoopId& columns, const RowShares& shares) {
+  const LoopId of_block = shares.blocks > 1 ? separate_blocks(s, columns, shares) : columns;
+  RowShares block = shares;
+  block.blocks = 1;
+  const std::vector<LoopId> r = s.reduce_across(of_block, block.threads * block.width, true, Place::registers);
   if (!s.ok()) return;
-  spread_partials(s, r[0], r[1], shares, shares.unrolled);
+  const std::vector<LoopId> p = s.value_first(r[2]);
+  if (!s.ok()) return;
+  spread_partials(s, r[0], r[1], block, shares.unrolled);
+  combine_threads(s, r[2], block);
+  if (!s.ok()) return;
+  // Few threads have anything to look for: what they look at next need not be neighbours.
+  const std::vector<LoopId> ways = s.split(p[0], {block.width});
+  if (!s.ok()) return;
+  s.bind(ways[0], Axis::thread_x);
+  if (s.ok() && block.width > 1) s.unroll(ways[1]);
+  combine_threads(s, p[2], block);
+}
+
+std::vector<LoopId> reduce_columns(Schedule& s, const LoopId& columns, const RowShares& shares) {
+  const std::int64_t ways = shares.blocks * shares.threads * shares.width;
+  if (ways == 1) return {columns};
+  const std::vector<LoopId> r = s.reduce_across(columns, ways, true, Place::registers);
+  if (!s.ok()) return {};
+  std::vector<LoopId> out = spread_partials(s, r[0], r[1], shares, shares.unrolled);
   if (s.ok()) combine_threads(s, r[2], shares);
+  return out;
 }
 
 }  // namespace loopwright::schedules

@@ -26,6 +26,7 @@ struct RowShares {
   std::int64_t threads = 1;
   std::int64_t width = 1;
   std::int64_t unrolled = 0;  ///< vectors of a thread in flight; 0: all of them, so that arrays of the row can be registers
+  bool value_first = false;   ///< argmin and argmax: the best value, then its place
 };
 /// Loops over the shares of a row, `round` over `share`: threads outside, then their vectors, of which `unrolled` are in
 /// flight at once (0: all of them), then the lanes. Returns the loops that they became, outermost first.
@@ -33,7 +34,10 @@ std::vector<LoopId> share_rounds(Schedule& s, const LoopId& round, const LoopId&
 /// A pointwise nest's loop over columns. Returns the loops that it became, outermost first.
 std::vector<LoopId> share_columns(Schedule& s, const LoopId& columns, const RowShares& shares);
 /// The same for a reduction over columns: partial results of each thread, combined across threads.
-void reduce_columns(Schedule& s, const LoopId& columns, const RowShares& shares);
+std::vector<LoopId> reduce_columns(Schedule& s, const LoopId& columns, const RowShares& shares);
+/// The same for argmin and argmax: the best value of a block first, then its place, which only those threads look for that
+/// have seen the value.
+void reduce_places(Schedule& s, const LoopId& columns, const RowShares& shares);
 /// Partial results that reduce_across made, one for each lane of each thread: `way` is its loop over them, `round` the
 /// loop around that, of which `unrolled` iterations are in flight at once (0: all of them). Returns the
 /// loops that they became, outermost first: as share_columns makes them.
@@ -45,6 +49,8 @@ void combine_threads(Schedule& s, const LoopId& combination, const RowShares& sh
 void unroll_each(Schedule& s, const std::vector<LoopId>& loops);
 /// Merges loops that were made alike, outermost first, as far as that goes; at least the first of them.
 void merge_loops(Schedule& s, const std::vector<LoopId>& first, const std::vector<LoopId>& second);
+/// A pick: outputs that nobody reads soon are the first that the caches let go.
+void pick_stream(Schedule& s, Space& k);
 /// The buffer that the nest with this loop writes.
 std::string buffer_at(const Schedule& s, const LoopId& loop);
 

@@ -107,8 +107,12 @@ std::vector<LoopId> columns_of(const NestInfo& n, const LoopId& row) {
   return at == n.loops.end() ? n.loops : std::vector<LoopId>(at + 1, n.loops.end());
 }
 
-/// Shares out the columns of every nest below the row.
+bool has_place(const NestInfo& n) { return n.monoid == "argmin" || n.monoid == "argmax"; }
+
+/// Shares out the columns of every nest below the row. Where nothing holds the row, nests that need not wait for each
+/// other walk over it together.
 void share_rows(Schedule& s, const LoopId& row, const RowShares& shares) {
+  std::vector<LoopId> before;
   for (const NestInfo& n : s.nests()) {
     if (!s.ok()) return;
     std::vector<LoopId> columns = columns_of(n, row);
@@ -116,8 +120,10 @@ void share_rows(Schedule& s, const LoopId& row, const RowShares& shares) {
     if (columns.empty() || n.is_init) continue;
     const LoopId column = fuse_all(s, columns);
     if (!s.ok()) return;
-    if (n.is_update) reduce_columns(s, column, shares);
-    else share_columns(s, column, shares);
+    if (has_place(n) && shares.value_first && s.attempt([&](Schedule& t) { reduce_places(t, column, shares); })) continue;
+    std::vector<LoopId> made = n.is_update ? reduce_columns(s, column, shares) : share_columns(s, column, shares);
+    if (shares.unrolled > 0 && !before.empty() && !made.empty()) s.attempt([&](Schedule& t) { merge_loops(t, before, made); });
+    before = std::move(made);
   }
 }
 
@@ -202,6 +208,8 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   shares.threads = k.pick("threads", thread_choices(std::max<std::int64_t>(vectors, 1)));
   const bool holds = shape.constant && shape.columns <= kMostHeld * shares.blocks && (keeps || k.pick_flag("hold", true));
   if (!holds) shares.unrolled = k.pick("vectors", {4, 2, 8, 1});
+  const std::vector<NestInfo> reductions = updates(s);
+  if (std::any_of(reductions.begin(), reductions.end(), has_place)) shares.value_first = k.pick_flag("value_first", true);
   const std::int64_t rows_per_block = shares.blocks > 1 ? 1 : k.pick("rows", row_choices(shares.threads));
 
   const LoopId row = gather_rows(s, row_count, rows_per_block);
@@ -209,6 +217,7 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   if (holds)
     for (const std::string& input : find_row_inputs(s, row_count)) s.attempt([&](Schedule& t) { t.stage(input, row, Place::registers); });
   share_rows(s, row, shares);
+  pick_stream(s, k);
 }
 
 }  // namespace loopwright::schedules

@@ -69,6 +69,7 @@ void schedule_gpu_transpose(Schedule& s, Space& k) {
     if (find_crossing(n).first.empty()) s.attempt([&](Schedule& t) { schedule_gpu_pointwise(t, n, 0, 128, 1); });
     else move_tiles(s, n, threads, down, along);
   }
+  pick_stream(s, k);
 }
 
 }  // namespace loopwright::schedules

@@ -7,7 +7,7 @@
 
 #include "db/query.h"
 #include "loopwright/runtime.h"
-#include "src/runtime/device.h"
+#include "src/runtime/cuda_device.h"
 
 namespace loopwright::bench {
 

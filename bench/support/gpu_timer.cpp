@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -78,6 +79,16 @@ std::int64_t span_of(const PlanTensor& tensor, const std::int64_t* symbols) {
     last += (extent - 1) * tensor.strides[d].evaluate(symbols);
   }
   return (last + 1) * size_bytes(tensor.dtype);
+}
+
+/// Of inputs and outputs.
+std::vector<std::int64_t> tensor_bytes(const Plan& plan, const std::vector<std::int64_t>& symbols) {
+  std::vector<std::int64_t> bytes;
+  for (const PlanTensor& tensor : plan.spec().tensors) {
+    if (tensor.role == ArgRole::workspace) break;
+    bytes.push_back(span_of(tensor, symbols.data()));
+  }
+  return bytes;
 }
 
 double quantile(std::vector<double> values, double q) {
@@ -208,19 +219,16 @@ Result<GpuTime> GpuTimer::time(const Launch& launch, std::size_t sets) {
   return GpuTime{quantile(us, 0.5), quantile(us, 0.1), quantile(us, 0.9), static_cast<int>(calls)};
 }
 
+Result<std::shared_ptr<GpuTimer::Memory>> GpuTimer::make_plan_sets(const Plan& plan, const std::vector<std::int64_t>& bytes, bool cold) {
+  return make_sets(bytes, cold, [&](std::size_t t, std::uint8_t* data) { fill_tensor(plan.spec().tensors[t].dtype, data, bytes[t], 17 * t + 1); });
+}
+
 Result<GpuTime> GpuTimer::time_plan(const Plan& plan, const std::vector<std::int64_t>& symbols, How how) {
-  std::vector<std::int64_t> bytes;
-  const auto& tensors = plan.spec().tensors;
-  for (const PlanTensor& tensor : tensors) {
-    if (tensor.role == ArgRole::workspace) break;
-    bytes.push_back(span_of(tensor, symbols.data()));
-  }
+  const std::vector<std::int64_t> bytes = tensor_bytes(plan, symbols);
   if (how.links > 1 && bytes.front() != bytes.back())
     return Error{ErrorCode::bad_argument, "time a chain of " + plan.spec().name, "its first tensor has another size than its last", "",
                  "a graph whose result may be its input"};
-  LW_TRY(const auto memory, make_sets(bytes, how.cold, [&](std::size_t t, std::uint8_t* data) {
-           fill_tensor(tensors[t].dtype, data, bytes[t], 17 * t + 1);
-         }));
+  LW_TRY(const auto memory, make_plan_sets(plan, bytes, how.cold));
   std::vector<void*> pointers(bytes.size());
   const auto launch = [&](std::size_t set) {
     for (std::size_t t = 0; t < pointers.size(); ++t) pointers[t] = memory->at(set, t);
@@ -233,6 +241,16 @@ Result<GpuTime> GpuTimer::time_plan(const Plan& plan, const std::vector<std::int
   LW_TRY(GpuTime found, time(launch, memory->sets));
   for (double* us : {&found.median_us, &found.p10_us, &found.p90_us}) *us /= how.links;
   return found;
+}
+
+Result<double> GpuTimer::first_launch_ms(const Plan& plan, const std::vector<std::int64_t>& symbols) {
+  LW_TRY(const auto memory, make_plan_sets(plan, tensor_bytes(plan, symbols), false));
+  std::vector<void*> pointers(memory->offsets.size());
+  for (std::size_t t = 0; t < pointers.size(); ++t) pointers[t] = memory->at(0, t);
+  const auto from = std::chrono::steady_clock::now();
+  if (plan.launch(pointers.data(), symbols.data(), stream_) != ErrorCode::ok) return failed(cuda::kInvalidValue);
+  if (const cuda::Status status = device_->driver().wait_stream(stream_); status != cuda::kSuccess) return failed(status);
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - from).count();
 }
 
 Result<GpuTime> GpuTimer::time_ceiling(const std::string& kernel, std::int64_t bytes) {

@@ -27,6 +27,8 @@ class GpuTimer {
   };
   /// Of one call. Links need a first and a last tensor of the same size.
   Result<GpuTime> time_plan(const Plan& plan, const std::vector<std::int64_t>& symbols, How how);
+  /// Host time from a plan's first launch, which loads what it needs, to its end, in ms. Its tensors were there before.
+  Result<double> first_launch_ms(const Plan& plan, const std::vector<std::int64_t>& symbols);
   const std::shared_ptr<const runtime::CudaDevice>& device() const { return device_; }
   /// Cold time of a copy of `read` bytes, or of reading them when nothing is written.
   Result<double> ceiling_us(double read, double written);
@@ -39,6 +41,7 @@ class GpuTimer {
   GpuTimer(std::shared_ptr<const runtime::CudaDevice> device) : device_(std::move(device)) {}  // NOLINT
   Status start();
   /// `bytes` of each tensor of a set; filled by `fill` once, then copied.
+  Result<std::shared_ptr<Memory>> make_plan_sets(const Plan& plan, const std::vector<std::int64_t>& bytes, bool cold);
   Result<std::shared_ptr<Memory>> make_sets(const std::vector<std::int64_t>& bytes, bool cold,
                                             const std::function<void(std::size_t, std::uint8_t*)>& fill);
   Result<GpuTime> time(const Launch& launch, std::size_t sets);

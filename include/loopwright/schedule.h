@@ -136,6 +136,11 @@ class Schedule {
   /// {loop over ways, inner loop, loop of the combination}.
   std::vector<LoopId> reduce_across(const LoopId& loop, std::int64_t ways, bool interleaved, Place place);
 
+  /// An argmin or argmax whose partial results `combination` combines finds the best value first, then its place, which
+  /// only those parts look for that reach the value. Returns the loops of the second search, as the partial results have
+  /// them, and its combination.
+  std::vector<LoopId> value_first(const LoopId& combination);
+
   // ---- steps: tensor cores
   /// The nest of `row`, `column` and `reduction` (constant, in this order, innermost) is done by tensor cores: a sum of
   /// products of two tiles in shared memory, in a fragment.

@@ -11,29 +11,45 @@
 namespace loopwright {
 namespace {
 
-/// The first template whose default picks are not rejected, compiled.
-Result<Variant> compile_default(const graph::Workload& workload, const Target& target) {
+/// What a variant may assume of addresses.
+enum class Addresses : std::uint8_t { aligned, any };
+
+/// The first template whose default picks are not rejected, compiled. For any addresses: the first whose code assumes no
+/// more of them than the dtypes ask for; not every template has such a variant.
+Result<Variant> compile_default(const graph::Workload& workload, const Target& target, Addresses addresses) {
   LW_TRY(const driver::Job job, driver::make_job(workload));
   Error last;
   for (const Template* t : driver::templates_for(job, target)) {
-    Space space;
+    Space space(addresses == Addresses::any ? Picks{{"aligned", 0}} : Picks{});
     const Result<driver::Scheduled> scheduled = driver::run_template(job, *t, space, target);
     const Result<Artifact> artifact =
         scheduled.ok() ? driver::build(*scheduled, target) : Result<Artifact>(scheduled.error());
-    if (artifact.ok())
+    const bool fits = artifact.ok() && (addresses == Addresses::aligned || artifact->guard.alignment_bytes <= 1);
+    if (fits)
       return Variant{.guard = {},
                      .artifact = std::make_shared<const Artifact>(*artifact),
                      .label = std::string(t->name) + " (default schedule, compiled now)",
                      .match = Match::untuned};
-    last = artifact.error();
+    if (!artifact.ok()) last = artifact.error();
   }
   return std::move(last).with_context("default schedule of workload " + workload.digest.substr(0, 12));
 }
 
-Result<std::shared_ptr<const Artifact>> compile_on_miss(std::string_view workload_text, const Guard&,
+/// The default, and where it assumes aligned addresses another one behind it that does not: views may begin anywhere.
+Result<std::vector<Variant>> compile_defaults(const graph::Workload& workload, const Target& target) {
+  std::vector<Variant> out;
+  LW_TRY(Variant first, compile_default(workload, target, Addresses::aligned));
+  out.push_back(std::move(first));
+  if (out.front().artifact->guard.alignment_bytes <= 1) return out;
+  LW_TRY(Variant unaligned, compile_default(workload, target, Addresses::any));
+  out.push_back(std::move(unaligned));
+  return out;
+}
+
+Result<std::shared_ptr<const Artifact>> compile_on_miss(std::string_view workload_text, const Guard& guard,
                                                         const Target& target) {
   LW_TRY(const graph::Workload workload, graph::parse_workload(workload_text));
-  LW_TRY(const Variant variant, compile_default(workload, target));
+  LW_TRY(const Variant variant, compile_default(workload, target, guard.alignment_bytes > 1 ? Addresses::aligned : Addresses::any));
   return variant.artifact;
 }
 
@@ -47,7 +63,7 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
   const OnMiss from_databases = options.on_miss == OnMiss::strict ? OnMiss::strict : OnMiss::fallback;
   runtime::PlanParts parts;
   parts.device = device;
-  std::map<std::string, Variant> compiled;  // by digest: equal workloads are compiled once
+  std::map<std::string, std::vector<Variant>> compiled;  // by digest: equal workloads are compiled once
   for (std::size_t k = 0; k < planned.spec.kernels.size(); ++k) {
     const PlanKernel& kernel = planned.spec.kernels[k];
     runtime::KernelVariants found = lookup.find_variants(kernel, planned.spec.symbols, from_databases);
@@ -59,10 +75,10 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
         !runtime::has_general(found.variants, kernel, planned.spec.symbols)) {
       auto it = compiled.find(kernel.workload);
       if (it == compiled.end()) {
-        LW_TRY(Variant variant, compile_default(planned.workloads[k], options.target));
-        it = compiled.emplace(kernel.workload, std::move(variant)).first;
+        LW_TRY(auto variants, compile_defaults(planned.workloads[k], options.target));
+        it = compiled.emplace(kernel.workload, std::move(variants)).first;
       }
-      found.variants.push_back(it->second);
+      found.variants.insert(found.variants.end(), it->second.begin(), it->second.end());
     }
     if (found.variants.empty())
       return Error{ErrorCode::no_variant, "a plan of " + graph.name(),

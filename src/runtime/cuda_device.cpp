@@ -99,6 +99,7 @@ ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& cal
       if (code != ErrorCode::ok) return code;
       continue;
     }
+    if (std::uint64_t{config.grid[0]} * config.grid[1] * config.grid[2] > step.most_overlapped) --config.attribute_count;
     EncodedMaps maps;
     if (step.maps.size() > 0) {
       if (const cuda::Status encoded = step.maps.encode(driver_, call.buffers, call.symbols, maps); encoded != cuda::kSuccess) {

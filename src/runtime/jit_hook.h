@@ -9,7 +9,7 @@
 
 namespace loopwright::runtime {
 
-/// Compiles the default schedule of a workload for a target, valid where the guard holds. Called from `Runtime::plan`,
+/// Compiles the default schedule of a workload for a target, valid where the guard holds (its artifact may assume less). Called from `Runtime::plan`,
 /// never from a launch, by one thread at a time for each Runtime.
 using JitHook = Result<std::shared_ptr<const Artifact>> (*)(std::string_view workload_text,
                                                             const Guard& guard, const Target& target);

@@ -185,6 +185,11 @@ std::vector<LoopId> Schedule::reduce_across(const LoopId& loop, std::int64_t way
   return as_loops(take(&step));
 }
 
+std::vector<LoopId> Schedule::value_first(const LoopId& combination) {
+  const schedule::Step step = schedule::ValueFirst{combination.name};
+  return as_loops(take(&step));
+}
+
 void Schedule::tensorize(const LoopId& row, const LoopId& column, const LoopId& reduction) {
   const schedule::Step step = schedule::Tensorize{names_of({row, column, reduction})};
   take(&step);

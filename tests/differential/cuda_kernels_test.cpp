@@ -230,6 +230,15 @@ TEST(CudaRow, agrees) {
   check_family(graphs);
 }
 
+/// Ties go to the first, those of the two zeros too, and so do NaN: the roots of what is negative.
+TEST(CudaRow, places_agree_where_values_are_equal_or_no_numbers) {
+  std::vector<std::string> graphs;
+  for (const char* columns : {"33", "264", "1000", "16384", "20001"})
+    for (const char* what : {"argmax(floor(x)", "argmin(floor(h)", "argmax(sqrt(h)", "argmin(cast(x, i32)", "argmax(trunc(min(h, 0.5))", "argmax(mul(h, 3)"})
+      graphs.push_back(row_graph("2", columns, "output y = " + std::string(what) + ", axes=[-1])\n"));
+  check_family(graphs, graphs.size() * 2);
+}
+
 TEST(CudaLongRow, of_a_cluster_agrees) {
   std::vector<std::string> graphs;
   for (const char* columns : {"16384", "33000", "20001"}) {
@@ -247,6 +256,7 @@ TEST(CudaRow, of_several_outputs_agrees) {
   for (const char* columns : {"40", "264", "130", "1000"}) {
     graphs.push_back(row_graph("n", columns, "s = sum(h, axes=[-1])\noutput d = sub(reduce_max(h, axes=[-1]), s)\noutput s\n"));
     graphs.push_back(row_graph("5", columns, "y = sin(h)\ns = gt(sum(y, axes=[-1]), 0)\noutput y\noutput s\n"));
+    graphs.push_back(row_graph("4", columns, "p = argmin(x, axes=[-1])\noutput d = sub(cast(p, f32), sum(h, axes=[-1]))\noutput p\n"));
     graphs.push_back(row_graph("n", columns, "m = mean(h, axes=[-1], keepdim=true)\nd = sub(h, m)\ny = mul(d, rsqrt(add(mean(mul(d, d), axes=[-1], keepdim=true), 1e-5)))\noutput m\noutput y\n"));
   }
   check_family(graphs);

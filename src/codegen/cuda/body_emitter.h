@@ -96,6 +96,7 @@ class BodyEmitter {
   bool depends_on_lane(const ir::Expr& e);
   /// Begins a statement: counts how often each part is used.
   void begin(const std::vector<ir::Expr>& parts);
+  void find_rough(const std::vector<ir::Expr>& parts);
   std::string name_value(const std::string& type, const std::string& value);
   std::string fresh(const std::string& hint);
 
@@ -106,15 +107,24 @@ class BodyEmitter {
   std::optional<std::pair<std::string, int>> find_half(const ir::Expr& e);
   std::string element_of(const WideLoad& load, DType dtype, std::int64_t i) const;
   void store_element(const ir::Buffer& buffer, const ir::Expr& linear, const std::string& value);
+  bool is_streamed(const ir::Buffer& buffer) const;
   std::string place_of(const ir::Buffer& buffer, const ir::Expr& linear);
   /// Elements that one access may take at lane 0 of `lanes`; 1 for none.
   std::int64_t access_width(const ir::Buffer& buffer, const ir::Expr& base, std::int64_t lanes) const;
   std::int64_t alignment(const ir::Buffer& buffer) const;
   /// The index in lane 0 when lanes are neighbours.
   std::optional<ir::Expr> lane_base(const ir::Expr& linear);
+  /// The index in lane 0, and what each lane adds: not 0.
+  struct LaneSteps {
+    ir::Expr base;
+    std::int64_t step = 1;
+  };
+  std::optional<LaneSteps> lane_steps(const ir::Expr& linear);
+  bool load_apart(const ir::Expr& e, const ir::Load& l, const std::string& guard);
   /// Under the condition `guard` when it is not empty; `constant_only`: of memory that this launch does not write.
   void load_wide(const std::vector<ir::Expr>& parts, std::string guard = {}, bool constant_only = false);
   bool store_wide(const ir::Store& s);
+  std::vector<std::string> choose_halves(const ir::Expr& value, std::int64_t lanes);
   std::vector<std::string> pack_lanes(const ir::Expr& value, std::int64_t lanes);
   Status allocate(const ir::Alloc& a);
   Result<Spread> find_spread(const ir::Alloc& a) const;
@@ -211,6 +221,7 @@ class BodyEmitter {
   std::vector<ir::Expr> ahead_kept_;
   std::unordered_map<const ir::ExprNode*, bool> varies_;
   std::unordered_map<const ir::ExprNode*, int> uses_;
+  std::set<const ir::ExprNode*> rough_;  ///< sigmoids of which a few bits are enough
   struct Divisor {
     std::string scale, value, reciprocal;
   };

@@ -21,6 +21,7 @@ using ir::Stmt;
 constexpr std::int64_t kStaticSharedBytes = 48 << 10;  ///< more must be asked for at the launch
 constexpr std::int64_t kMaxGridYz = 65535;
 constexpr std::int64_t kMostOfCluster = 8;  ///< blocks; larger ones do not fit every GPU of an architecture
+constexpr std::int64_t kMostOverlapped = 16;  ///< blocks for each SM up to which a grid gains from beginning early
 constexpr const char* kGridNames[] = {"blockIdx.x", "blockIdx.y", "blockIdx.z"};
 
 struct ExprLess {
@@ -95,7 +96,7 @@ class KernelEmitter {
       LW_TRY(const SizeExpr count, to_size(b->shape[0], kernel_, "the blocks of a grid"));
       arg.shape.push_back(count);
       meeting.words[b] = arg.name;
-      parameters_.push_back("unsigned long long* __restrict__ " + arg.name);
+      meeting_parameters_.push_back({"unsigned long long", arg.name});
       out_.args.push_back(std::move(arg));
     }
     if (r.last && meeting.words.empty()) {
@@ -111,7 +112,7 @@ class KernelEmitter {
     if (r.last->per_column) {
       LW_TRY(arg.shape[0], to_size(r.last->extent, kernel_, "the extent of a grid"));
     }
-    parameters_.push_back("unsigned* __restrict__ " + arg.name);
+    meeting_parameters_.push_back({"unsigned", arg.name});
     out_.args.push_back(arg);
     return arg.name;
   }
@@ -146,15 +147,37 @@ class KernelEmitter {
     return Unit{};
   }
 
+  static std::string pointer_type(const ir::Buffer& b, const std::set<ir::Buffer>& written) {
+    const std::string type = b->dtype == DType::boolean ? "unsigned char" : std::string(c_type(b->dtype));
+    return (written.contains(b) ? "" : "const ") + type + "*";
+  }
+
+  /// Whether the grid can be small enough for a launch that begins while the one before it ends. What tensor maps read
+  /// has no address that could be held back.
+  bool may_overlap(const Region& r, const LaunchContext& launch) const {
+    if (target_.capability < 90 || launch.consumers > 0) return false;
+    std::int64_t fewest = 1;
+    for (const auto& axis : r.grid)
+      if (axis) fewest = std::min(fewest, std::int64_t{1} << 32) * std::clamp<std::int64_t>(ir::Facts(kernel_).bounds(axis->extent).lo, 1, 1 << 30);
+    return fewest <= kMostOverlapped * target_.workers;
+  }
+
+  /// Nothing is read or written before the grid in front is over: who has written what is not known here. The next grid is
+  /// let in behind the wait, so that one grid waits at a time: more of them take the places of blocks and clusters that run.
+  std::string overlap(const LaunchContext& launch) const {
+    std::string out = "  lw_await_previous();\n  lw_let_next_begin();\n";
+    const auto hold_back = [&](const std::string& type, const std::string& name) { out += "  " + name + " = (" + type + ")lw_behind(" + name + ");\n"; };
+    for (const ir::Buffer& b : buffers_) hold_back(pointer_type(b, launch.written), pointers_.at(b));
+    for (const MeetingParameter& p : meeting_parameters_) hold_back(p.type + "*", p.name);
+    return out;
+  }
+
   std::string signature(const std::string& name, const LaunchContext& launch) const {
     const std::set<ir::Buffer>& written = launch.written;
     std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(count_threads(launch)) + fewest_blocks(launch) +
                       ") " + name + "(";
-    for (const ir::Buffer& b : buffers_) {
-      const std::string type = b->dtype == DType::boolean ? "unsigned char" : std::string(c_type(b->dtype));
-      out += (written.contains(b) ? "" : "const ") + type + "* __restrict__ " + pointers_.at(b) + ", ";
-    }
-    for (const std::string& p : parameters_) out += p + ", ";
+    for (const ir::Buffer& b : buffers_) out += pointer_type(b, written) + " __restrict__ " + pointers_.at(b) + ", ";
+    for (const MeetingParameter& p : meeting_parameters_) out += p.type + "* __restrict__ " + p.name + ", ";
     for (const ir::SymbolParam& s : kernel_.symbols) out += "const long long s_" + s.symbol.name + ", ";
     for (std::size_t i = 0; i < launch.maps.size(); ++i) out += "const __grid_constant__ lw_tensor_map m" + std::to_string(i) + ", ";
     if (out.ends_with(", ")) out.resize(out.size() - 2);
@@ -214,6 +237,8 @@ class KernelEmitter {
       head += std::string("  ") + (is_static ? "" : "extern ") + "__shared__ __align__(" + (launch.consumers > 0 ? "1024" : "16") + ") unsigned char lw_shared[" +
               (is_static ? std::to_string(launch.shared_bytes) : "") + "];\n";
     if (launch.meets_cluster) head += "  lw_cluster_begin();\n";
+    out.programmatic_dependent = may_overlap(r, launch);
+    if (out.programmatic_dependent) head += overlap(launch);
     out_.functions += head + text + "}\n";
     out.entry = name;
     out.block = {static_cast<std::int32_t>(block.x), static_cast<std::int32_t>(count_threads(launch) / block.x), 1};
@@ -288,7 +313,10 @@ class KernelEmitter {
   std::vector<ir::Buffer> buffers_;  ///< in the order of CudaText::args
   std::map<ir::Buffer, std::string> pointers_;
   std::vector<Meeting> meetings_;         ///< of each region
-  std::vector<std::string> parameters_;   ///< of the meetings, as text
+  struct MeetingParameter {
+    std::string type, name;
+  };
+  std::vector<MeetingParameter> meeting_parameters_;
 };
 
 }  // namespace

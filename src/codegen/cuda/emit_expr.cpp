@@ -76,6 +76,26 @@ void BodyEmitter::begin(const std::vector<Expr>& parts) {
     });
   };
   for (const Expr& e : parts) count(e);
+  find_rough(parts);
+}
+
+/// Factors of what is rounded to 16 bits at once: 2^-17 of them is nothing beside that. Only below products, since a sum
+/// may leave little of its terms.
+void BodyEmitter::find_rough(const std::vector<Expr>& parts) {
+  rough_.clear();
+  const std::function<void(const Expr&)> visit = [&](const Expr& e) {
+    if (e->dtype != DType::f32 || uses_[e.get()] > 1) return;
+    if (const auto* u = ir::as<ir::Unary>(e); u != nullptr && u->op == ir::UnaryOp::sigmoid) rough_.insert(e.get());
+    const auto* x = ir::as<ir::Binary>(e);
+    if (x == nullptr || x->op != BinaryOp::mul) return;
+    visit(x->a);
+    visit(x->b);
+  };
+  for (const Expr& part : parts)
+    ir::walk(part, [&](const Expr& e) {
+      const auto* cast = ir::as<ir::Cast>(e);
+      if (cast != nullptr && (e->dtype == DType::bf16 || e->dtype == DType::f16)) visit(cast->a);
+    });
 }
 
 BodyEmitter::Value BodyEmitter::eval(const Expr& e) {
@@ -113,7 +133,7 @@ BodyEmitter::Value BodyEmitter::eval_node(const Expr& e) {
                LW_BUG_IF(it == names_.end(), "variable `" + x.var.hint + "` has no name in the text");
                return {it->second, narrow_[x.var]};
              },
-             [&](const ir::Unary& x) -> Value { return {c_unary(x.op, x.a->dtype, text(x.a))}; },
+             [&](const ir::Unary& x) -> Value { return rough_.contains(e.get()) ? Value{"lw_sigmoid_rough(" + text(x.a) + ")", false} : Value{c_unary(x.op, x.a->dtype, text(x.a)), false}; },
              [&](const ir::Binary& x) -> Value { return eval_binary(e, x); },
              [&](const ir::Select& x) -> Value { return eval_select(e, x.condition, x.a, x.b); },
              [&](const ir::Cast& x) -> Value { return eval_cast(e, x.a); },

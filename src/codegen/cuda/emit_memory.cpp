@@ -173,20 +173,33 @@ void BodyEmitter::store_element(const ir::Buffer& buffer, const Expr& linear, co
   }
   if (const auto it = launch_.words.find(buffer); it != launch_.words.end())
     return line("lw_publish(&" + it->second + "[" + index(linear) + "], " + to_bits(value, t) + ");");
-  line(place_of(buffer, linear) + " = " + value + ";");
+  const std::string place = place_of(buffer, linear);
+  const std::string type = t == DType::boolean ? "unsigned char" : std::string(c_type(t));
+  line(is_streamed(buffer) ? "__stcs(&" + place + ", (" + type + ")(" + value + "));" : place + " = " + value + ";");
+}
+
+/// Nobody reads it again soon: its stores are the first that the caches let go.
+bool BodyEmitter::is_streamed(const ir::Buffer& buffer) const {
+  return std::any_of(launch_.kernel.params.begin(), launch_.kernel.params.end(),
+                     [&](const ir::Param& p) { return p.buffer == buffer && p.is_streamed; });
 }
 
 // ---------------------------------------------------------------- lanes: several elements at once
 
 std::optional<Expr> BodyEmitter::lane_base(const Expr& linear) {
+  const auto steps = lane_steps(linear);
+  return steps && steps->step == 1 ? std::optional(steps->base) : std::nullopt;
+}
+
+std::optional<BodyEmitter::LaneSteps> BodyEmitter::lane_steps(const Expr& linear) {
   const Expr plain = ir::substitute(linear, lets_);
   for (const auto& [v, values] : lanes_->values)
     if (ir::uses(plain, v)) return std::nullopt;
   const auto affine = ir::as_affine(plain, {lanes_->var});
   if (!affine) return std::nullopt;
   const auto it = affine->coefficients.find(lanes_->var);
-  if (it == affine->coefficients.end() || it->second != 1) return std::nullopt;
-  return ir::simplify(affine->rest, facts_);
+  if (it == affine->coefficients.end() || it->second == 0) return std::nullopt;
+  return LaneSteps{ir::simplify(affine->rest, facts_), it->second};
 }
 
 std::int64_t BodyEmitter::access_width(const ir::Buffer& buffer, const Expr& base, std::int64_t lanes) const {
@@ -208,6 +221,23 @@ std::string BodyEmitter::element_of(const WideLoad& load, DType dtype, std::int6
   }
   const std::string bits = "lw_pick8(" + word + ", " + position + ")";
   return dtype == DType::boolean ? "(" + bits + " != 0)" : "((" + std::string(c_type(dtype)) + ")" + bits + ")";
+}
+
+/// Loads that the lanes make at a distance from each other, of memory that nobody writes: all of them before the first is
+/// used, since the compiler takes none past a branch of what follows. False where it cannot be.
+bool BodyEmitter::load_apart(const Expr& e, const ir::Load& l, const std::string& guard) {
+  constexpr std::int64_t kMostApart = 8;
+  const auto steps = lane_steps(linear_index(*l.buffer, l.index));
+  if (!steps || size_bytes(l.buffer->dtype) < 4 || lanes_->count > kMostApart) return false;
+  WideLoad load;
+  const std::string type(c_type(l.buffer->dtype));
+  for (std::int64_t i = 0; i < lanes_->count; ++i) {
+    const std::string value = "__ldg(&" + place_of(l.buffer, ir::simplify(steps->base + ir::int_imm(i * steps->step), facts_)) + ")";
+    load.words.push_back(name_value(type, guard.empty() ? value : guard + " ? " + value + " : (" + type + ")0"));
+  }
+  lanes_->loads[e.get()] = load;
+  kept_.push_back(e);
+  return true;
 }
 
 /// Loads of neighbouring elements by the lanes become wide loads in front of the statement: of what is evaluated in any
@@ -242,9 +272,9 @@ void BodyEmitter::load_wide(const std::vector<Expr>& parts, std::string guard, b
     const bool constant = l->buffer->memory == Memory::global && !launch_.written.contains(l->buffer);
     if (constant_only && !constant) return;
     const auto base = lane_base(linear_index(*l->buffer, l->index));
-    if (!base) return;
     const std::int64_t bytes = size_bytes(l->buffer->dtype);
-    const std::int64_t width = access_width(l->buffer, *base, lanes_->count);
+    const std::int64_t width = base ? access_width(l->buffer, *base, lanes_->count) : 1;
+    if (width == 1 && constant && load_apart(e, *l, guard)) return;
     if (width == 1 || width * bytes < 4) return;
     WideLoad load;
     load.per_word = elements_per_word(l->buffer->dtype);
@@ -270,6 +300,33 @@ void BodyEmitter::load_wide(const std::vector<Expr>& parts, std::string guard, b
   for (const Expr& e : parts) visit(e);
 }
 
+/// The smaller or larger of halves that lie in whole words, two at a time; empty where they do not.
+std::vector<std::string> BodyEmitter::choose_halves(const Expr& value, std::int64_t lanes) {
+  const auto* x = ir::as<ir::Binary>(value);
+  const bool chooses = x != nullptr && (x->op == ir::BinaryOp::min || x->op == ir::BinaryOp::max) && is_float(value->dtype);
+  if (!chooses || elements_per_word(value->dtype) != 2) return {};
+  std::vector<std::string> out;
+  for (std::int64_t i = 0; i < lanes; i += 2) {
+    std::string words[2];
+    for (int side = 0; side < 2; ++side) {
+      const Expr& e = side == 0 ? x->a : x->b;
+      lanes_->now = i;
+      const auto low = find_half(e);
+      lanes_->now = i + 1;
+      const auto high = find_half(e);
+      if (!low || !high || low->second != 0 || high->second != 1 || low->first != high->first) break;
+      words[side] = low->first;
+    }
+    if (words[0].empty() || words[1].empty()) {
+      lanes_->now = 0;
+      return {};
+    }
+    out.push_back(c_halves(x->op, value->dtype, words[0], words[1]));
+  }
+  lanes_->now = 0;
+  return out;
+}
+
 /// The lanes' values as words: of four bytes for small elements, else one an element.
 std::vector<std::string> BodyEmitter::pack_lanes(const Expr& value, std::int64_t lanes) {
   const DType t = value->dtype;
@@ -277,7 +334,8 @@ std::vector<std::string> BodyEmitter::pack_lanes(const Expr& value, std::int64_t
   const auto* cast = ir::as<ir::Cast>(value);
   const bool rounds = cast != nullptr && cast->a->dtype == DType::f32 && (t == DType::bf16 || t == DType::f16);
   const Expr& packed = rounds ? cast->a : value;
-  std::vector<std::string> values, out;
+  std::vector<std::string> values, out = choose_halves(value, lanes);
+  if (!out.empty()) return out;
   for (lanes_->now = 0; lanes_->now < lanes; ++lanes_->now) {
     lane_memo_.assign(1, {});
     values.push_back(text(packed));
@@ -322,7 +380,8 @@ bool BodyEmitter::store_wide(const ir::Store& s) {
     std::string value;
     for (std::int64_t k = 0; k < words_each; ++k) value += (k ? ", " : "") + words[static_cast<std::size_t>(i / per_word + k)];
     if (words_each > 1) value = "make_" + type + "(" + value + ")";
-    line("*(" + type + "*)&" + place_of(s.buffer, at) + " = " + value + ";");
+    const std::string place = "(" + type + "*)&" + place_of(s.buffer, at);
+    line(is_streamed(s.buffer) ? "__stcs(" + place + ", " + value + ");" : "*" + place + " = " + value + ";");
   }
   return true;
 }

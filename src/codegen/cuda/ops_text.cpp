@@ -220,10 +220,15 @@ std::string c_unary(UnaryOp op, DType t, const std::string& a) {
   return is_float(t) ? float_unary(op, t, a) : int_unary(op, t, a);
 }
 
+std::string c_halves(BinaryOp op, DType t, const std::string& a, const std::string& b) {
+  return call((std::string(op == BinaryOp::max ? "lw_max2_" : "lw_min2_") + (t == DType::bf16 ? "bf16" : "f16")).c_str(), a, b);
+}
+
 std::string c_binary(BinaryOp op, DType t, const std::string& a, const std::string& b, bool contract) {
   if (is_half(t)) {
     const std::string x = c_widen(t, a), y = c_widen(t, b);
     if (const char* sign = compare_sign(op)) return infix(x, sign, y);
+    if (op == BinaryOp::min || op == BinaryOp::max) return "((unsigned short)" + c_halves(op, t, a, b) + ")";
     return c_narrow(t, float_binary(op, DType::f32, x, y, false));
   }
   if (const char* sign = compare_sign(op)) return infix(a, sign, b);

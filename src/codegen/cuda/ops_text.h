@@ -19,6 +19,8 @@ std::string c_integer(std::int64_t value, DType dtype);
 
 /// Operands of dtype `t`; i64 operands are `long long`. `contract`: a product may be fused with the sum that uses it.
 std::string c_unary(ir::UnaryOp op, DType t, const std::string& a);
+/// min or max of two halves in words, each with its own.
+std::string c_halves(ir::BinaryOp op, DType t, const std::string& a, const std::string& b);
 std::string c_binary(ir::BinaryOp op, DType t, const std::string& a, const std::string& b, bool contract);
 std::string c_cast(DType from, DType to, const std::string& a);
 /// A value of f16 or bf16 as float, and a float rounded to it.

@@ -15,12 +15,13 @@ struct Definition {
 
 /// A definition may name those above it.
 constexpr Definition kDefinitions[] = {
-    // ---- bf16 and f16: stored bits, arithmetic in float
+    // ---- bf16 and f16: stored bits, arithmetic in float. Conversions of pairs, also for one: those of a single value are
+    // a quarter as fast, and share their unit with exp and reciprocals.
     {"lw_bf16_float", "float lw_bf16_float(unsigned short a) { return __uint_as_float((unsigned)a << 16); }"},
     {"lw_bf16_low", "float lw_bf16_low(unsigned a) { return __uint_as_float(a << 16); }"},
     {"lw_bf16_high", "float lw_bf16_high(unsigned a) { return __uint_as_float(a & 0xffff0000u); }"},
     {"lw_float_bf16",
-     "unsigned short lw_float_bf16(float a) { unsigned short r; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(a)); return r; }"},
+     "unsigned short lw_float_bf16(float a) { unsigned r; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(0.0f), \"f\"(a)); return (unsigned short)r; }"},
     {"lw_pack_bf16",
      "unsigned lw_pack_bf16(float low, float high) { unsigned r; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low)); return r; }"},
     {"lw_f16_float",
@@ -28,7 +29,7 @@ constexpr Definition kDefinitions[] = {
     {"lw_f16_low", "float lw_f16_low(unsigned a) { return lw_f16_float((unsigned short)a); }"},
     {"lw_f16_high", "float lw_f16_high(unsigned a) { return lw_f16_float((unsigned short)(a >> 16)); }"},
     {"lw_float_f16",
-     "unsigned short lw_float_f16(float a) { unsigned short r; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(a)); return r; }"},
+     "unsigned short lw_float_f16(float a) { unsigned r; asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(0.0f), \"f\"(a)); return (unsigned short)r; }"},
     {"lw_pack_f16",
      "unsigned lw_pack_f16(float low, float high) { unsigned r; asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low)); return r; }"},
     // Rounding to odd keeps what a second rounding needs: the last bit is set when something was cut off.
@@ -48,6 +49,10 @@ constexpr Definition kDefinitions[] = {
     // ---- min and max: NaN when either side is, -0 below +0
     {"lw_max_f32", "float lw_max_f32(float a, float b) { float r; asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r; }"},
     {"lw_min_f32", "float lw_min_f32(float a, float b) { float r; asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r; }"},
+    {"lw_max2_bf16", "unsigned lw_max2_bf16(unsigned a, unsigned b) { unsigned r; asm(\"max.NaN.bf16x2 %0, %1, %2;\" : \"=r\"(r) : \"r\"(a), \"r\"(b)); return r; }"},
+    {"lw_max2_f16", "unsigned lw_max2_f16(unsigned a, unsigned b) { unsigned r; asm(\"max.NaN.f16x2 %0, %1, %2;\" : \"=r\"(r) : \"r\"(a), \"r\"(b)); return r; }"},
+    {"lw_min2_bf16", "unsigned lw_min2_bf16(unsigned a, unsigned b) { unsigned r; asm(\"min.NaN.bf16x2 %0, %1, %2;\" : \"=r\"(r) : \"r\"(a), \"r\"(b)); return r; }"},
+    {"lw_min2_f16", "unsigned lw_min2_f16(unsigned a, unsigned b) { unsigned r; asm(\"min.NaN.f16x2 %0, %1, %2;\" : \"=r\"(r) : \"r\"(a), \"r\"(b)); return r; }"},
     {"lw_max_f64", "double lw_max_f64(double a, double b) { return a != a ? a : b != b ? b : fmax(a, b); }"},
     {"lw_min_f64", "double lw_min_f64(double a, double b) { return a != a ? a : b != b ? b : fmin(a, b); }"},
     // ---- floats
@@ -57,7 +62,12 @@ constexpr Definition kDefinitions[] = {
      "float lw_divide(float a, float b, float r) { float q = a * r, e = __fmaf_rn(-q, b, a), c = __fmaf_rn(e, r, q); return c == c ? c : q; }"},
     {"lw_sign_f32", "float lw_sign_f32(float a) { return a == 0.0f || a != a ? a : copysignf(1.0f, a); }"},
     {"lw_sign_f64", "double lw_sign_f64(double a) { return a == 0.0 || a != a ? a : copysign(1.0, a); }"},
-    {"lw_sigmoid_f32", "float lw_sigmoid_f32(float a) { return __fdividef(1.0f, 1.0f + expf(-a)); }"},
+    // Of 1 and more: no denormal operand, 1 ulp.
+    {"lw_reciprocal", "float lw_reciprocal(float a) { float r; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(a)); return r; }"},
+    {"lw_sigmoid_f32", "float lw_sigmoid_f32(float a) { return lw_reciprocal(1.0f + expf(-a)); }"},
+    // Within 2^-17: the product with log2(e) is rounded once. Beyond 2^128 the sum is infinite and the result 0.
+    {"lw_power_rough", "float lw_power_rough(float a) { float r; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(a)); return r; }"},
+    {"lw_sigmoid_rough", "float lw_sigmoid_rough(float a) { return lw_reciprocal(1.0f + lw_power_rough(a * -1.4426950408889634f)); }"},
     {"lw_sigmoid_f64", "double lw_sigmoid_f64(double a) { return 1.0 / (1.0 + exp(-a)); }"},
     {"lw_mod_f32", "float lw_mod_f32(float a, float b) { float r = fmodf(a, b); return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r; }"},
     {"lw_mod_f64", "double lw_mod_f64(double a, double b) { double r = fmod(a, b); return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r; }"},
@@ -90,6 +100,13 @@ constexpr Definition kDefinitions[] = {
     {"lw_cluster_begin", "void lw_cluster_begin() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" : : : \"memory\"); }"},
     {"lw_cluster_arrive", "void lw_cluster_arrive() { asm volatile(\"barrier.cluster.arrive.release.aligned;\" : : : \"memory\"); }"},
     {"lw_cluster_wait", "void lw_cluster_wait() { asm volatile(\"barrier.cluster.wait.acquire.aligned;\" : : : \"memory\"); }"},
+    // Edges between launches: the next grid may come to the SMs, and the one before is over and can be seen.
+    {"lw_let_next_begin", "void lw_let_next_begin() { asm volatile(\"griddepcontrol.launch_dependents;\" : : : \"memory\"); }"},
+    {"lw_await_previous", "void lw_await_previous() { asm volatile(\"griddepcontrol.wait;\" : : : \"memory\"); }"},
+    // An address that the compiler learns only here: no load of memory that the kernel does not write moves to the front.
+    {"lw_behind",
+     "void* lw_behind(const void* p) { unsigned long long a = __cvta_generic_to_global(p);\n"
+     "  asm volatile(\"\" : \"+l\"(a) : : \"memory\"); return __cvta_global_to_generic(a); }"},
     {"lw_peer",
      "void* lw_peer(void* mine, unsigned block) { void* r; asm(\"mapa.u64 %0, %1, %2;\" : \"=l\"(r) : \"l\"(mine), \"r\"(block)); return r; }"},
     // A word is a value of four bytes below a flag. Who takes it leaves zero for the next launch.

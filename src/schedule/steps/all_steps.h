@@ -19,11 +19,12 @@
 #include "src/schedule/steps/stream.h"
 #include "src/schedule/steps/tensorize.h"
 #include "src/schedule/steps/unroll.h"
+#include "src/schedule/steps/value_first.h"
 #include "src/schedule/steps/vectorize.h"
 
 namespace loopwright::schedule {
 
 using Step = std::variant<Split, Fuse, Merge, Reorder, Parallel, Bind, Unroll, Vectorize, InlineBuffer, ComputeAt,
-                          FuseEpilogue, Hold, Stage, ReduceAcross, Tensorize, Ring, Stream, AssumeMultiple, AssumeAlignment>;
+                          FuseEpilogue, Hold, Stage, ReduceAcross, ValueFirst, Tensorize, Ring, Stream, AssumeMultiple, AssumeAlignment>;
 
 }  // namespace loopwright::schedule

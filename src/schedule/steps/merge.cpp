@@ -135,9 +135,30 @@ Result<std::vector<Stmt>> place(const ir::Kernel& k, const std::vector<Stmt>& it
   return out;
 }
 
+/// A loop of one iteration around one of the two alone keeps nobody apart: its body, at 0.
+ir::Kernel open_single_loops(ir::Kernel k, const Merge& step) {
+  for (bool again = true; again;) {
+    again = false;
+    const auto a = find_loop(k, step.first), b = find_loop(k, step.second);
+    if (!a || !b) break;
+    for (const auto& [site, other] : {std::pair{&*a, &*b}, std::pair{&*b, &*a}}) {
+      const auto alone = std::find_if(site->path.begin(), site->path.end() - 1, [&](const Stmt& s) {
+        const auto* l = as<ir::Loop>(s);
+        return l && l->kind == ir::LoopKind::serial && ir::as_int(l->extent) == 1 && std::find(other->path.begin(), other->path.end(), s) == other->path.end();
+      });
+      if (again || alone == site->path.end() - 1) continue;
+      const auto* l = as<ir::Loop>(*alone);
+      k = edit(k, {{alone->get(), ir::substitute(l->body, {{l->var, ir::int_imm(0)}})}});
+      again = true;
+    }
+  }
+  return k;
+}
+
 }  // namespace
 
-Result<Applied> apply(const ir::Kernel& k, const Merge& step) {
+Result<Applied> apply(const ir::Kernel& original, const Merge& step) {
+  const ir::Kernel k = open_single_loops(original, step);
   LW_TRY(const Site site_a, require_loop(k, step.first));
   LW_TRY(const Site site_b, require_loop(k, step.second));
   const ir::Loop &a = site_a.loop(), &b = site_b.loop();

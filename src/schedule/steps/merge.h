@@ -7,8 +7,8 @@
 // what lies between moves before or behind the merged loop. Where both bodies are single statements under the same
 // conditions, what the first stores and the second loads is computed once. Legality: equal extents and kinds; what the
 // second does in an iteration touches nothing that the first writes in another, and the other way round; nothing in
-// between ties the two apart. Rejections: illegal_fuse (says which), not_nested (a loop, condition or Let around one of
-// them alone), unknown_loop.
+// between ties the two apart. Rejections: illegal_fuse (says which), not_nested (a loop of more than one iteration,
+// a condition or Let around one of them alone), unknown_loop.
 #pragma once
 
 #include "src/schedule/step_text.h"

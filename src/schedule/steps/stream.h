@@ -1,4 +1,5 @@
-// stream: an output is written past the caches, so that its lines are not read first and push nothing out.
+// stream: an output is written past the caches (a GPU's let its lines go first), so that its lines are not read first and
+// push nothing out.
 //
 //   stream y
 //     kernel f(.., y: f32[n] out)   →   kernel f(.., y: f32[n] out streamed)

@@ -124,5 +124,63 @@ TEST(Templates, ManyVectorsOrAnUnknownNumberOfThemAreNoMatrixVectorProduct) {
   }
 }
 
+// ---------------------------------------------------------------- GPU
+
+const Target kGpu = *Target::parse("cuda:sm_90a");
+
+/// The first template that applies, with these picks.
+Result<Scheduled> schedule_first(const std::string& text, const Picks& picks) {
+  const auto graph = Graph::parse("graph g\n" + text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message();
+  const auto groups = graph::group_ops(*graph);
+  EXPECT_EQ(groups.size(), 1u);
+  const Job job = *make_job(graph::make_workload(groups[0].graph));
+  Space space(picks);
+  return run_template(job, *templates_for(job, kGpu).front(), space, kGpu);
+}
+
+TEST(GpuTemplates, PicksThatDoNotFitAreRejectedAndNotReplacedByAnotherSchedule) {
+  const std::string columns = "input x: f32[3000, 512]\ny = sum(x, axes=[0])\noutput y\n";
+  const auto rejected = schedule_first(columns, {{"across", 128}, {"down", 32}});
+  ASSERT_FALSE(rejected.ok()) << rejected->trace;
+  EXPECT_NE(rejected.error().message().find("more threads than a block has"), std::string::npos) << rejected.error().message();
+  EXPECT_TRUE(schedule_first(columns, {}).ok());
+}
+
+TEST(GpuTemplates, OnlyTheAlignedVariantAssumesMoreThanElementsDo) {
+  for (const char* text : {"input x: bf16[64, 512]\noutput y = gelu_tanh(x)\n", "input x: f32[64, 512]\noutput y = softmax(x, axis=-1)\n",
+                           "input x: f32[300, 512]\noutput y = sum(x)\n", "input x: f32[300, 512]\noutput y = sum(x, axes=[0])\n",
+                           "input x: f32[300, 512]\noutput y = permute(x, axes=[1, 0])\n"}) {
+    const auto aligned = schedule_first(text, {}), other = schedule_first(text, {{"aligned", 0}});
+    ASSERT_TRUE(aligned.ok() && other.ok()) << text;
+    EXPECT_EQ(aligned->kernel.guard.alignment_bytes, 16) << text;
+    EXPECT_EQ(other->kernel.guard.alignment_bytes, 1) << text;
+  }
+}
+
+TEST(GpuTemplates, AnArgmaxFindsItsValueFirst) {
+  const auto found = schedule_first("input x: bf16[4, 40000]\noutput y = argmax(x, axes=[-1])\n", {});
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  EXPECT_NE(found->trace.find("value_first"), std::string::npos) << found->trace;
+  const auto other = schedule_first("input x: bf16[4, 40000]\noutput y = argmax(x, axes=[-1])\n", {{"value_first", 0}});
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(other->trace.find("value_first"), std::string::npos) << other->trace;
+}
+
+TEST(GpuTemplates, ReductionsOfARowThatIsNotHeldHappenInOnePass) {
+  const std::string text = "input x: f32[40, 1000]\ns = sum(x, axes=[-1])\noutput d = sub(reduce_max(x, axes=[-1]), s)\noutput s\n";
+  const auto found = schedule_first(text, {{"hold", 0}});
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  std::size_t merges = 0;
+  for (std::size_t at = found->trace.find("\nmerge "); at != std::string::npos; at = found->trace.find("\nmerge ", at + 1)) ++merges;
+  EXPECT_GE(merges, 2u) << found->trace;  // the rows, then the columns
+}
+
+TEST(GpuTemplates, AStreamedResultIsMarked) {
+  const auto found = schedule_first("input x: bf16[64, 512]\noutput y = gelu_tanh(x)\n", {{"stream", 1}});
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  EXPECT_NE(found->trace.find("stream o0"), std::string::npos) << found->trace;
+}
+
 }  // namespace
 }  // namespace loopwright::driver

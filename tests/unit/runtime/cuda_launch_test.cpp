@@ -95,6 +95,18 @@ TEST_F(CudaLaunchTest, passes_cluster_and_programmatic_attributes) {
   EXPECT_EQ(count("launches with attributes"), before + 1);
 }
 
+TEST_F(CudaLaunchTest, large_grids_do_not_begin_before_the_last_one_ends) {
+  const auto device = open();
+  const auto artifact = twice();
+  std::get<CudaLaunch>(artifact->launches[0]).programmatic_dependent = true;
+  const Plan plan = plan_on(device, twice_spec(0, 4000000000), {{variant_of(artifact)}}).value();
+  const std::int64_t blocks = 16 * device->target().workers, before = count("launches with attributes");
+  EXPECT_TRUE(doubles(plan, *device, blocks * 128 + 1, 2));
+  EXPECT_EQ(count("launches with attributes"), before);
+  EXPECT_TRUE(doubles(plan, *device, blocks * 128, 2));
+  EXPECT_EQ(count("launches with attributes"), before + 1);
+}
+
 TEST_F(CudaLaunchTest, allows_large_shared_memory_once_when_it_loads) {
   const auto device = open();
   const auto artifact = twice();

@@ -35,6 +35,73 @@ TEST(Emit, neighbouring_lanes_make_one_access_where_the_alignment_is_known) {
   EXPECT_EQ(aligned->launches[0].block, (std::array<std::int32_t, 3>{128, 1, 1}));
 }
 
+TEST(Emit, stores_of_a_streamed_output_leave_the_caches_first) {
+  const auto text = [](const char* role, const char* body) {
+    const auto found = emit("kernel copy(x: bf16[16384] in, y: bf16[16384] " + std::string(role) +
+                            ")\n  assume align 16\n  level emittable\n  for b in 0..16 grid_x\n    for t in 0..128 thread_x\n" + body);
+    EXPECT_TRUE(found.ok()) << found.error().message();
+    return found.ok() ? found->functions : "";
+  };
+  const char* vectors = "      for l in 0..8 vectorize\n        y[b*1024 + t*8 + l] = x[b*1024 + t*8 + l]\n";
+  const char* single = "      y[b*1024 + t] = x[b*1024 + t]\n";
+  EXPECT_EQ(count(text("out streamed", vectors), "__stcs((uint4*)"), 1);
+  EXPECT_EQ(count(text("out streamed", single), "__stcs(&"), 1);
+  EXPECT_EQ(count(text("out", vectors) + text("out", single), "__stcs"), 0);
+}
+
+TEST(Emit, grids_that_may_be_small_begin_early_and_touch_no_memory_before_the_last_one_ends) {
+  const auto make = [](const char* symbol, const char* blocks) {
+    return emit("kernel copy(x: f32[n] in, y: f32[n] out)\n  symbol n in " + std::string(symbol) + "\n  level emittable\n  for b in 0.." + blocks +
+                " grid_x\n    for t in 0..128 thread_x\n      if b*128 + t < n\n        y[b*128 + t] = x[b*128 + t]\n");
+  };
+  const auto small = make("1..100000000", "floor_div(n + 127, 128)");
+  ASSERT_TRUE(small.ok()) << small.error().message();
+  EXPECT_TRUE(small->launches[0].programmatic_dependent);
+  const std::size_t wait = small->functions.find("lw_await_previous()");
+  ASSERT_NE(wait, std::string::npos) << small->functions;
+  EXPECT_GT(small->functions.find("lw_let_next_begin()"), wait) << "one grid waits at a time";
+  EXPECT_EQ(count(small->functions, "lw_behind("), 2) << small->functions;
+  EXPECT_GT(small->functions.find("__ldg"), small->functions.rfind("lw_behind("));
+
+  const auto large = make("10000000..100000000", "floor_div(n + 127, 128)");
+  ASSERT_TRUE(large.ok());
+  EXPECT_FALSE(large->launches[0].programmatic_dependent);
+  EXPECT_EQ(count(large->functions, "lw_await_previous"), 0);
+  const auto older = emit("kernel one(y: f32[1] out)\n  level emittable\n  for b in 0..1 grid_x\n    y[b] = 1.0f32\n", "cuda:sm_80");
+  ASSERT_TRUE(older.ok());
+  EXPECT_FALSE(older->launches[0].programmatic_dependent);
+}
+
+TEST(Emit, lanes_that_stand_apart_are_loaded_before_the_first_is_used) {
+  const auto found = emit("kernel waves(x: f32[2048] in, y: f32[1024] out)\n  assume align 16\n  level emittable\n  for b in 0..2 grid_x\n"
+                          "    for t in 0..128 thread_x\n      for l in 0..4 vectorize\n        y[b*512 + t*4 + l] = sin(x[b*1024 + t*8 + l*2])\n");
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  EXPECT_EQ(count(found->functions, "__ldg(&"), 4);
+  EXPECT_LT(found->functions.rfind("__ldg(&"), found->functions.find("sinf(")) << found->functions;
+}
+
+TEST(Emit, a_sigmoid_is_rough_only_where_16_bits_are_left_of_it) {
+  const auto text = [](const std::string& value) {
+    const auto found = emit("kernel k(x: f32[128] in, y: bf16[128] out)\n  level emittable\n  for b in 0..1 grid_x\n    for t in 0..128 thread_x\n      y[t] = " + value + "\n");
+    EXPECT_TRUE(found.ok()) << found.error().message();
+    return found.ok() ? found->functions : "";
+  };
+  EXPECT_EQ(count(text("bf16(x[t]*sigmoid(x[t]))"), "lw_sigmoid_rough("), 1);
+  EXPECT_EQ(count(text("bf16(sigmoid(x[t]) - 0.5f32)"), "lw_sigmoid_rough("), 0);
+  EXPECT_EQ(count(text("bf16(sigmoid(x[t])*(sigmoid(x[t]) - x[t]))"), "lw_sigmoid_rough("), 0);
+}
+
+TEST(Emit, halves_are_compared_two_at_a_time) {
+  for (const char* dtype : {"bf16", "f16"}) {
+    const std::string t(dtype);
+    const auto found = emit("kernel least(x: " + t + "[1024] in, z: " + t + "[1024] in, y: " + t + "[1024] out)\n  assume align 16\n  level emittable\n" +
+                            "  for b in 0..1 grid_x\n    for t in 0..128 thread_x\n      for l in 0..8 vectorize\n" +
+                            "        y[t*8 + l] = min(x[t*8 + l], z[t*8 + l])\n");
+    ASSERT_TRUE(found.ok()) << found.error().message();
+    EXPECT_EQ(count(found->functions, "lw_min2_" + t + "("), 4) << found->functions;
+  }
+}
+
 TEST(Emit, large_tensors_take_64_bits_and_small_ones_do_not) {
   const auto text = [](const char* range) {
     return "kernel copy(x: f32[n] in, y: f32[n] out)\n  symbol n in " + std::string(range) +

@@ -1,0 +1,112 @@
+// Memory-bound families on the device against the interpreter: clusters, words between blocks, places, and launches that
+// begin while the one before ends. Few and small, so that compute-sanitizer ends on them soon.
+#include "src/driver/build.h"
+#include "src/graph/group.h"
+#include "tests/device/device_test_support.h"
+#include "tests/support/random_data.h"
+
+namespace loopwright::device_tests {
+namespace {
+
+class Families : public OnGpu {
+ protected:
+  void TearDown() override {
+    for (const cuda::Address a : memory_) driver().free(a);
+    OnGpu::TearDown();
+  }
+
+  cuda::Address upload(const std::vector<std::uint8_t>& data) {
+    cuda::Address a = 0;
+    EXPECT_EQ(driver().allocate(&a, std::max<std::size_t>(data.size(), 16)), cuda::kSuccess);
+    EXPECT_EQ(driver().copy_to_device(a, data.data(), data.size(), nullptr), cuda::kSuccess);
+    memory_.push_back(a);
+    return a;
+  }
+
+  /// The first template that takes the graph, launched several times in a row, the last time onto poison.
+  void check(const std::string& text, const Bindings& sizes = {}, const Picks& picks = {}) {
+    const auto graph = Graph::parse("graph g\n" + text, "test");
+    ASSERT_TRUE(graph.ok()) << graph.error().message();
+    const auto groups = graph::group_ops(*graph);
+    ASSERT_EQ(groups.size(), 1u) << text;
+    const auto job = driver::make_job(graph::make_workload(groups[0].graph));
+    Space space(picks);
+    const Target& target = device().target();
+    const auto scheduled = driver::run_template(*job, *driver::templates_for(*job, target).front(), space, target);
+    ASSERT_TRUE(scheduled.ok()) << scheduled.error().message();
+    const auto artifact = driver::build(*scheduled, target);
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message();
+    const auto loaded = device().load(*artifact);
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message();
+
+    test::Arguments arguments = test::random_arguments(job->naive, sizes, 5);
+    const auto expected = test::interpret_copy(job->naive, sizes, arguments);
+    ASSERT_TRUE(expected.ok()) << expected.error().message();
+    std::vector<std::int64_t> symbols;
+    for (const std::string& name : artifact->symbols) symbols.push_back(sizes.at(name));
+    std::vector<void*> buffers;
+    for (const ArtifactArg& a : artifact->args) {
+      std::vector<std::uint8_t> bytes;
+      if (a.role == ArgRole::input) bytes = arguments.at(a.name).data;
+      else if (a.role == ArgRole::output) bytes.assign(arguments.at(a.name).data.size(), 0xff);
+      else bytes.assign(workspace_bytes(a, symbols), a.zeroed ? 0 : 0xff);
+      buffers.push_back(reinterpret_cast<void*>(upload(bytes)));
+    }
+    runtime::KernelCall call;
+    call.buffers = buffers.data();
+    call.symbols = symbols.data();
+    constexpr int kLaunches = 4;
+    for (int i = 0; i < kLaunches; ++i) {
+      ASSERT_EQ(device().launch(**loaded, call), ErrorCode::ok) << text << device().describe_failure();
+      if (i != kLaunches - 2) continue;
+      for (std::size_t b = 0; b < buffers.size(); ++b) {
+        if (artifact->args[b].role != ArgRole::output) continue;
+        const std::vector<std::uint8_t> poison(arguments.at(artifact->args[b].name).data.size(), 0xff);
+        ASSERT_EQ(driver().copy_to_device(reinterpret_cast<cuda::Address>(buffers[b]), poison.data(), poison.size(), nullptr), cuda::kSuccess);
+        ASSERT_EQ(driver().wait_stream(nullptr), cuda::kSuccess);
+      }
+    }
+    ASSERT_EQ(device().wait(nullptr), ErrorCode::ok) << text << device().describe_failure();
+    for (std::size_t b = 0; b < buffers.size(); ++b) {
+      if (artifact->args[b].role != ArgRole::output) continue;
+      std::vector<std::uint8_t>& data = arguments.at(artifact->args[b].name).data;
+      ASSERT_EQ(driver().copy_to_host(data.data(), reinterpret_cast<cuda::Address>(buffers[b]), data.size(), nullptr), cuda::kSuccess);
+    }
+    driver().wait_stream(nullptr);
+    const auto difference = test::find_difference(job->naive, *expected, arguments, true, true);
+    EXPECT_FALSE(difference.has_value()) << text << *difference << "\n" << scheduled->trace;
+  }
+
+  static std::size_t workspace_bytes(const ArtifactArg& a, const std::vector<std::int64_t>& symbols) {
+    std::int64_t count = 1;
+    for (const SizeExpr& extent : a.shape) count *= extent.evaluate(symbols.data());
+    return static_cast<std::size_t>(count * size_bytes(a.dtype));
+  }
+
+  std::vector<cuda::Address> memory_;
+};
+
+TEST_F(Families, rows_of_a_cluster_agree) {
+  for (const char* body : {"output y = cast(softmax(h, axis=-1), bf16)\n", "output y = cast(rms_norm(h, eps=1e-5), bf16)\n", "output y = reduce_max(h, axes=[-1])\n"})
+    check("input x: bf16[2, 33000]\nh = cast(x, f32)\n" + std::string(body));
+}
+
+TEST_F(Families, places_agree_where_values_are_equal_or_no_numbers) {
+  for (const char* columns : {"264", "20001", "40000"})
+    for (const char* what : {"argmax(floor(x)", "argmin(sqrt(x)", "argmax(trunc(min(x, 0.5))"})
+      check("input x: bf16[3, " + std::string(columns) + "]\noutput y = " + what + ", axes=[-1])\n");
+}
+
+TEST_F(Families, blocks_that_meet_in_words_or_at_a_counter_agree) {
+  check("input x: bf16[300, 264]\noutput y = sum(cast(x, f32))\n");
+  check("input x: i64[100, 400] strides [800, 2]\ny = sin(cast(x, f32))\noutput p = gt(sum(y), 0)\noutput y\n");
+  check("symbol n in 1..5000\ninput x: f32[n, 8]\noutput y = gt(reduce_max(x), 0)\n", {{"s0", 4001}});
+  check("input x: bf16[600, 264]\noutput y = sum(cast(x, f32), axes=[0])\n");
+}
+
+TEST_F(Families, rows_that_are_not_held_are_reduced_together) {
+  check("input x: f32[40, 1000]\ns = sum(x, axes=[-1])\noutput d = sub(reduce_max(x, axes=[-1]), s)\noutput s\n", {}, {{"hold", 0}});
+}
+
+}  // namespace
+}  // namespace loopwright::device_tests
