@@ -11,19 +11,25 @@
 namespace loopwright::schedules {
 namespace {
 
-/// What follows a tile: the epilogues, applied to it, or the copy to the result. The loops over the tile of each.
-std::vector<std::vector<LoopId>> finish_result(Schedule& s, const MatrixProduct& p, const LoopId& tile, Place place) {
-  std::vector<std::vector<LoopId>> out;
-  const auto keep = [&](std::vector<LoopId> loops) {
+/// A buffer that is written tile by tile, and the loops over the tile.
+struct TileResult {
+  std::string buffer;
+  std::vector<LoopId> loops;
+};
+
+/// What follows a tile: the epilogues, applied to it, or the copy to the result.
+std::vector<TileResult> finish_result(Schedule& s, const MatrixProduct& p, const LoopId& tile, Place place) {
+  std::vector<TileResult> out;
+  const auto keep = [&](const std::string& buffer, std::vector<LoopId> loops) {
     if (loops.size() < 2) return s.reject("a result of fewer than two dimensions");
-    out.emplace_back(loops.end() - 2, loops.end());
+    out.push_back({buffer, {loops.end() - 2, loops.end()}});
   };
   for (const NestInfo& n : outputs(s)) {
     if (n.buffer == p.nest.buffer) continue;
-    keep(s.fuse_epilogue(n.buffer, tile, place));
+    keep(n.buffer, s.fuse_epilogue(n.buffer, tile, place));
     if (!s.ok()) return {};
   }
-  if (p.nest.writes_output) keep(s.hold(p.nest.buffer, tile, place));
+  if (p.nest.writes_output) keep(p.nest.buffer, s.hold(p.nest.buffer, tile, place));
   return out;
 }
 
@@ -35,31 +41,49 @@ std::vector<LoopId> find_zeroing(const Schedule& s) {
 
 // ---------------------------------------------------------------- tensor cores
 
+/// How a tile of the result leaves the fragments.
+enum Exit : std::int64_t {
+  direct = 0,  ///< each thread writes what it holds
+  staged = 1,  ///< through shared memory, so that threads write rows in full
+  // Otherwise the columns that the copy engine takes at a time, from shared memory.
+};
+
 struct TensorTile {
   std::int64_t groups = 2;   ///< warpgroups, one above the other
   std::int64_t tiles = 1;    ///< of 64 rows in each
   std::int64_t columns = 128;
   std::int64_t summands = 64;
   std::int64_t depth = 4;
-  bool staged = false;       ///< the result goes through shared memory, so that rows are written in full
+  std::int64_t exit = direct;
   bool swapped = false;      ///< columns of the result are the tensor cores' rows: for results of few rows
+  std::int64_t raster = 1;   ///< rows of tiles whose operands meet in the L2
+  bool persistent = false;   ///< a block for each multiprocessor, which does one tile after the other
+  std::int64_t turns = 1;    ///< warpgroups with tiles of their own: one multiplies while another finishes its tile
   std::int64_t rows() const { return groups * tiles * 64; }
 };
 
-/// Loops over a tile as the threads hold it.
-void share_fragment(Schedule& s, const std::vector<LoopId>& loops, const TensorTile& t) {
-  const std::vector<LoopId> r = s.split(loops[t.swapped ? 1 : 0], {t.tiles, 4, 2, 8});  // group, tile, warp, half, row
-  const std::vector<LoopId> c = s.split(loops[t.swapped ? 0 : 1], {4, 2});              // 8 columns, pair, lane
+/// The rows and columns that a warpgroup holds, as its threads hold them; `group` is around.
+void share_rows(Schedule& s, const LoopId& group, const LoopId& row, const LoopId& column, const TensorTile& t) {
+  const std::vector<LoopId> r = s.split(row, {4, 2, 8});  // tile, warp, half, row
+  const std::vector<LoopId> c = s.split(column, {4, 2});  // 8 columns, pair, lane
   if (!s.ok()) return;
-  s.reorder({r[0], r[2], r[4], c[1], r[1], r[3], c[0], c[2]});
-  const LoopId thread = fuse_all(s, {r[2], r[4], c[1]});
+  s.reorder({r[1], r[3], c[1], r[0], r[2], c[0], c[2]});
+  const LoopId thread = fuse_all(s, {r[1], r[3], c[1]});
   if (!s.ok()) return;
-  s.bind(r[0], Axis::thread_y);
+  if (t.turns == 1) s.bind(group, Axis::thread_y);
   s.bind(thread, Axis::thread_x);
-  s.unroll(r[1]);
-  s.unroll(r[3]);
+  s.unroll(r[0]);
+  s.unroll(r[2]);
   s.unroll(c[0]);
   if (s.ok()) s.vectorize(c[2]);
+}
+
+/// Loops over a tile as the threads hold it.
+void share_fragment(Schedule& s, const std::vector<LoopId>& loops, const TensorTile& t) {
+  const LoopId column = loops[t.swapped ? 0 : 1];
+  const std::vector<LoopId> rows = s.split(loops[t.swapped ? 1 : 0], {t.tiles * 64});
+  if (t.swapped) s.reorder({rows[0], rows[1], column});
+  if (s.ok()) share_rows(s, rows[0], rows[1], column, t);
 }
 
 /// Loops that copy a result's tile from shared memory: rows in wide accesses.
@@ -71,18 +95,33 @@ void share_copy(Schedule& s, const std::vector<LoopId>& back, std::int64_t width
   const std::vector<LoopId> parts = s.split(all, {t.groups, 128});
   if (!s.ok()) return;
   s.reorder({parts[1], parts[2], parts[0], vectors[1]});
-  s.bind(parts[1], Axis::thread_y);
+  if (t.turns == 1) s.bind(parts[1], Axis::thread_y);
   s.bind(parts[2], Axis::thread_x);
   s.vectorize(vectors[1]);
   if (s.ok()) unroll_each(s, {parts[0]});
 }
 
-void bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles) {
-  if (!p.batch.empty()) s.bind(fuse_all(s, p.batch), Axis::grid_y);
-  if (s.ok()) s.bind(fuse_all(s, tiles), Axis::grid_x);
+/// Some columns of a warpgroup's tile at a time to shared memory, from where the engine takes them.
+void send_result(Schedule& s, const std::string& buffer, const std::vector<LoopId>& loops, const TensorTile& t) {
+  const std::vector<LoopId> rows = s.split(loops[0], {t.tiles * 64}), columns = s.split(loops[1], {t.exit}, Tail::exact);
+  if (!s.ok()) return;
+  s.reorder({rows[0], columns[0], rows[1], columns[1]});
+  const std::vector<LoopId> back = s.hold(buffer, columns[0], Place::shared);
+  if (!s.ok()) return;
+  s.bulk(back[0]);
+  share_rows(s, rows[0], rows[1], columns[1], t);
+  s.unroll(columns[0]);
 }
 
-void schedule_tensor_cores(Schedule& s, const TensorTile& t, std::int64_t raster) {
+void bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles, const TensorTile& t) {
+  if (!p.batch.empty()) s.bind(fuse_all(s, p.batch), Axis::grid_y);
+  if (!s.ok()) return;
+  const LoopId all = fuse_all(s, tiles);
+  s.bind(all, Axis::grid_x);
+  if (t.persistent) s.persist(all, s.target().workers, t.turns);
+}
+
+void schedule_tensor_cores(Schedule& s, const TensorTile& t) {
   s.assume_alignment(16);
   inline_intermediates(s);
   const std::vector<MatrixProduct> products = find_matrix_products(s);
@@ -98,34 +137,37 @@ void schedule_tensor_cores(Schedule& s, const TensorTile& t, std::int64_t raster
   if (!s.ok()) return;
   // Tiles that run at the same time share operands in the L2: some rows of tiles at a time, column by column.
   std::vector<LoopId> tiles = {i[0], j[0]};
-  if (raster > 1)
+  if (t.raster > 1)
     s.attempt([&](Schedule& u) {
-      const std::vector<LoopId> rows = u.split(i[0], {raster}, Tail::exact);
+      const std::vector<LoopId> rows = u.split(i[0], {t.raster}, Tail::exact);
       if (u.ok()) tiles = {rows[0], j[0], rows[1]};
     });
   std::vector<LoopId> order = p.batch;
   order.insert(order.end(), tiles.begin(), tiles.end());
   order.insert(order.end(), {r[0], i[1], i[2], i[3], j[1], r[1]});
   s.reorder(order);
-  const std::vector<std::vector<LoopId>> results = finish_result(s, p, tiles.back(), Place::fragment);
+  const std::vector<TileResult> results = finish_result(s, p, tiles.back(), Place::fragment);
   s.stage(p.right, r[0], Place::shared);
   s.stage(p.left, r[0], Place::shared);
   s.tensorize(i[3], j[1], r[1]);
   std::vector<std::pair<std::vector<LoopId>, std::int64_t>> copies;
-  if (t.staged)
+  if (t.exit == staged)
     for (const NestInfo& n : outputs(s)) {
       if (!s.ok()) return;
       const std::vector<LoopId> back = s.hold(n.buffer, tiles.back(), Place::shared);
       copies.emplace_back(back, 16 / std::max(1, size_bytes(s.buffer(n.buffer).dtype)));
     }
   s.ring(r[0], t.depth);
-  s.bind(i[1], Axis::thread_y);
+  if (t.turns == 1) s.bind(i[1], Axis::thread_y);
   s.unroll(i[2]);
-  for (const std::vector<LoopId>& loops : results)
-    if (s.ok()) share_fragment(s, loops, t);
+  for (const TileResult& result : results) {
+    if (!s.ok()) return;
+    const bool sent = t.exit > staged && s.attempt([&](Schedule& u) { send_result(u, result.buffer, result.loops, t); });
+    if (!sent) share_fragment(s, result.loops, t);
+  }
   if (const std::vector<LoopId> zero = find_zeroing(s); s.ok() && !zero.empty()) share_fragment(s, zero, t);
   for (const auto& [loops, width] : copies) share_copy(s, loops, width, t);
-  bind_tiles(s, p, tiles);
+  bind_tiles(s, p, tiles, t);
 }
 
 /// What the copy engine and the tensor cores ask of operands, as far as that can be said before any step.
@@ -148,15 +190,104 @@ std::vector<std::int64_t> first_of(std::int64_t value, std::vector<std::int64_t>
   return domain;
 }
 
-/// Groups, tiles and columns of the largest tile of which most SMs have one.
-std::vector<std::int64_t> guess_tile(const Schedule& s, const MatrixProduct& p) {
-  const std::int64_t rows = s.max_extent(p.row), columns = s.max_extent(p.column);
-  const std::vector<std::vector<std::int64_t>> tiles = {{2, 2, 128}, {2, 1, 128}, {1, 1, 128}, {1, 1, 64}};
-  for (const std::vector<std::int64_t>& t : tiles) {
-    const std::int64_t down = t[0] * t[1] * 64;
-    if ((rows + down - 1) / down * ((columns + t[2] - 1) / t[2]) * 4 >= s.target().workers * 3) return t;
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Rows, columns and summands of a product, at their largest.
+struct ProductSize {
+  std::int64_t rows = 0, columns = 0, summands = 0;
+  std::int64_t count_tiles(const TensorTile& t) const { return divide_up(rows, t.rows()) * divide_up(columns, t.columns); }
+};
+
+/// Slots of a ring that fit beside the tile on its way out, no more than there are iterations.
+std::int64_t find_depth(const Schedule& s, const TensorTile& t, const ProductSize& size) {
+  constexpr std::int64_t kMostSlots = 12, kBarrierBytes = 1024, kElementBytes = 2;
+  const std::int64_t slot = (t.rows() + t.columns) * t.summands * kElementBytes;
+  const std::int64_t out = t.exit > staged ? t.rows() * t.turns * t.exit * kElementBytes : t.exit == staged ? t.rows() * t.turns * t.columns * kElementBytes : 0;
+  const std::int64_t fits = (s.target().l1_bytes - kBarrierBytes - out) / slot;
+  const std::int64_t useful = t.persistent ? kMostSlots : std::max<std::int64_t>(2, divide_up(size.summands, t.summands));
+  return std::clamp<std::int64_t>(std::min(fits, useful), 2, kMostSlots);
+}
+
+/// Clock cycles of a multiprocessor for all of its tiles, roughly: products, or their operands from the L2, and what does
+/// not overlap them. From measurements on an H200; it decides between tiles, it predicts no times.
+double estimate_cycles(const Schedule& s, const TensorTile& t, const ProductSize& size) {
+  constexpr double kProductsOfCycle = 2048, kBytesOfCycle = 64, kStartCycles = 1800, kStepCycles = 24;
+  constexpr double kOutBytesOfCycle = 24, kOutCycles = 700;
+  const double steps = static_cast<double>(divide_up(size.summands, t.summands));
+  const double products = static_cast<double>(t.rows() * t.columns * t.summands) / kProductsOfCycle;
+  const double bytes = static_cast<double>((t.rows() + t.columns) * t.summands * 2) / kBytesOfCycle;
+  // One warpgroup alone waits between its steps.
+  const double waits = t.groups * t.turns == 1 ? kStepCycles * 4 : kStepCycles;
+  const double multiply = steps * (std::max(products, bytes) + waits);
+  const double leave = static_cast<double>(t.rows() * t.columns * 2) / kOutBytesOfCycle + kOutCycles;
+  const double rounds = static_cast<double>(divide_up(size.count_tiles(t), s.target().workers));
+  if (t.turns > 1) return kStartCycles + rounds * std::max(multiply, leave / 2) + leave;
+  return kStartCycles + rounds * (multiply + leave);
+}
+
+/// The tile that the estimate likes best.
+TensorTile guess_tile(const Schedule& s, const ProductSize& size) {
+  struct Shape { std::int64_t turns, groups, tiles, columns; };
+  // With turns a warpgroup holds a tile alone, in at most 208 registers a thread.
+  constexpr Shape kShapes[] = {{2, 1, 2, 192}, {2, 1, 2, 128}, {2, 1, 1, 256}, {2, 1, 2, 160}, {1, 2, 1, 256}, {1, 2, 2, 128},
+                               {1, 2, 1, 128}, {1, 1, 1, 256}, {1, 1, 1, 128}, {1, 1, 2, 64},  {1, 1, 1, 64}};
+  TensorTile best;
+  double least = 0;
+  for (const Shape& shape : kShapes) {
+    TensorTile t;
+    t.turns = shape.turns, t.groups = shape.groups, t.tiles = shape.tiles, t.columns = shape.columns;
+    t.exit = 64;
+    if (t.turns > 1 && size.count_tiles(t) <= s.target().workers) continue;  // nothing to take turns at
+    const double cycles = estimate_cycles(s, t, size);
+    if (least > 0 && cycles >= least) continue;
+    least = cycles;
+    best = t;
   }
-  return tiles.back();
+  best.persistent = size.count_tiles(best) > s.target().workers;
+  return best;
+}
+
+/// Columns that leave at a time: the widest part of a row that one box takes.
+std::vector<std::int64_t> find_exits(const TensorTile& t) {
+  std::vector<std::int64_t> out;
+  for (const std::int64_t width : {64, 128, 32, 16})
+    if (t.columns % width == 0) out.push_back(width);
+  out.insert(out.end(), {t.columns % 64 == 0 ? t.columns : direct, staged, direct});
+  return out;
+}
+
+TensorTile pick_tile(Schedule& s, Space& k, const ProductSize& size) {
+  TensorTile t = guess_tile(s, size);
+  t.turns = k.pick("turns", first_of(t.turns, {1, 2}));
+  t.groups = t.turns > 1 ? 1 : k.pick("groups", first_of(t.groups, {2, 1, 3}));
+  // A box of the copy engine has at most 256 rows.
+  t.tiles = k.pick("tiles", t.groups == 3 ? std::vector<std::int64_t>{1} : first_of(t.tiles, {1, 2}));
+  std::vector<std::int64_t> widths = first_of(t.columns, {128, 256, 64, 192, 160, 176, 32, 16});
+  // Four warpgroups are compiled for 128 registers a thread; a product 256 wide needs 154. Three have 168.
+  if (t.groups == 3 || t.tiles == 2) std::erase_if(widths, [](std::int64_t w) { return w > 192; });
+  t.columns = k.pick("columns", widths);
+  t.exit = k.pick("exit", find_exits(t));
+  t.persistent = t.turns > 1 || k.pick_flag("persist", t.persistent);
+  t.summands = k.pick("summands", {64, 128});
+  t.depth = k.pick("depth", first_of(find_depth(s, t, size), {4, 3, 5, 6, 8, 10, 12, 2}));
+  t.raster = k.pick("raster", {8, 1, 16, 4});
+  return t;
+}
+
+constexpr std::int64_t kFew = 64;
+
+/// Few rows or columns, which are the tensor cores' columns or, where the others are many, one tile of their rows. The
+/// other operand is streamed, with many bytes in flight and small tiles, so that every multiprocessor has some.
+TensorTile pick_stream(const Schedule& s, Space& k, const ProductSize& size) {
+  TensorTile t;
+  t.swapped = true;
+  const bool few_rows = size.rows <= kFew;
+  t.groups = few_rows ? k.pick("groups", {1, 2}) : 1;
+  const std::int64_t share = divide_up(few_rows ? size.rows : divide_up(size.rows, s.target().workers), 8) * 8;
+  t.columns = few_rows ? k.pick("columns", {share}) : k.pick("columns", first_of(std::min<std::int64_t>(share, 64), {32, 16, 64}));
+  t.summands = k.pick("summands", {128, 64, 256});
+  t.depth = k.pick("depth", few_rows ? std::vector<std::int64_t>{5, 4, 8, 3, 10} : first_of(find_depth(s, t, size), {8, 4, 6, 10}));
+  return t;
 }
 
 // ---------------------------------------------------------------- plain arithmetic
@@ -221,7 +352,7 @@ void schedule_plain(Schedule& s, const PlainTile& t, bool aligned) {
   std::vector<LoopId> order = p.batch;
   order.insert(order.end(), {i[0], j[0], r[0], i[2], j[2], r[1], i[1], i[3], j[1], j[3]});
   s.reorder(order);
-  const std::vector<std::vector<LoopId>> results = finish_result(s, p, j[0], Place::registers);
+  const std::vector<TileResult> results = finish_result(s, p, j[0], Place::registers);
   stage_plain(s, p, p.right, p.column, r[0], t);
   stage_plain(s, p, p.left, p.row, r[0], t);
   if (!s.ok()) return;
@@ -229,10 +360,10 @@ void schedule_plain(Schedule& s, const PlainTile& t, bool aligned) {
   s.bind(j[2], Axis::thread_x);
   unroll_each(s, {i[1], i[3], j[1], r[1]});
   s.vectorize(j[3]);
-  for (const std::vector<LoopId>& loops : results)
-    if (s.ok()) share_plain(s, loops, t);
+  for (const TileResult& result : results)
+    if (s.ok()) share_plain(s, result.loops, t);
   if (const std::vector<LoopId> zero = find_zeroing(s); s.ok() && !zero.empty()) share_plain(s, zero, t);
-  bind_tiles(s, p, {i[0], j[0]});
+  bind_tiles(s, p, {i[0], j[0]}, {});
 }
 
 /// Tiles that are no larger than a side whose extent is known, the largest first.
@@ -259,35 +390,12 @@ bool is_gpu_matmul(const Schedule& s) {
 
 void schedule_gpu_matmul(Schedule& s, Space& k) {
   if (!is_gpu_matmul(s)) return s.reject("not one product of two tensors");
-  if (suits_tensor_cores(s) && k.pick_flag("tensor", true)) {
-    TensorTile t;
-    const MatrixProduct p = find_matrix_products(s)[0];
-    const std::int64_t few = s.max_extent(p.row);
-    t.swapped = few <= 64 && k.pick_flag("swap", true);
-    if (t.swapped) {
-      // Weights are streamed: many bytes in flight, small tiles so that every SM has some.
-      t.groups = k.pick("groups", {1, 2});
-      const std::int64_t least = (few + 7) / 8 * 8;
-      t.columns = k.pick("columns", {least});
-      t.summands = k.pick("summands", {128, 64, 256});
-      t.depth = k.pick("depth", {5, 4, 8, 3, 10});
-    } else {
-      const std::vector<std::int64_t> first = guess_tile(s, p);
-      t.groups = k.pick("groups", first_of(first[0], {2, 1, 3}));
-      // A box of the copy engine has at most 256 rows.
-      t.tiles = k.pick("tiles", t.groups == 3 ? std::vector<std::int64_t>{1} : first_of(first[1], {1, 2}));
-      std::vector<std::int64_t> widths = first_of(first[2], {128, 256, 64, 192, 176, 160, 32, 16});
-      // Four warpgroups are compiled for 128 registers a thread; a product 256 wide needs 154.
-      if (t.groups == 3) std::erase_if(widths, [](std::int64_t w) { return w > 192; });
-      t.columns = k.pick("columns", widths);
-      t.staged = k.pick_flag("staged", s.max_extent(p.reduction) <= 1024);
-      t.depth = k.pick("depth", first_of(first[0] * first[1] == 4 && t.staged ? 3 : first[2] == 64 ? 6 : 4, {4, 3, 6, 8, 5, 2}));
-      t.summands = k.pick("summands", {64, 128});
-    }
-    const std::int64_t raster = t.swapped ? 1 : k.pick("raster", {8, 1, 16, 4});
-    return schedule_tensor_cores(s, t, raster);
-  }
   const MatrixProduct p = find_matrix_products(s)[0];
+  if (suits_tensor_cores(s) && k.pick_flag("tensor", true)) {
+    const ProductSize size{s.max_extent(p.row), s.max_extent(p.column), s.max_extent(p.reduction)};
+    const bool swapped = std::min(size.rows, size.columns) <= kFew && k.pick_flag("swap", true);
+    return schedule_tensor_cores(s, swapped ? pick_stream(s, k, size) : pick_tile(s, k, size));
+  }
   const std::vector<std::int64_t> rows = plain_sides(s, p.row), columns = plain_sides(s, p.column);
   if (rows.empty() || columns.empty()) return s.reject("fewer than 16 rows or columns");
   PlainTile t;
