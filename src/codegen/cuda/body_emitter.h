@@ -177,12 +177,16 @@ class BodyEmitter {
   Status emit_matrix_product(const ir::Loop& l);
   Status emit_ring_ops(const std::vector<RingOp>& ops, const std::vector<ir::Stmt>& copies, const ir::Stmt& products);
   Status allocate_fragment(const ir::Alloc& a);
-  Status allocate_outgoing(const ir::Alloc& a);
-  Status emit_outgoing(const ir::BulkCopy& c);
-  std::string place_in_blocks(const ir::Buffer& buffer, const ir::Expr& linear);
   Status place_rings(const ir::Stmt& body);
   std::string fragment_element(const ir::Buffer& buffer, const ir::Expr& linear);
   int use_map(const ir::BulkCopy& copy);
+
+  // emit_outgoing.cpp
+  Status allocate_outgoing(const ir::Alloc& a);
+  Status emit_outgoing(const ir::BulkCopy& c);
+  std::string place_in_blocks(const ir::Buffer& buffer, const ir::Expr& linear);
+  Result<std::size_t> emit_matrices(const std::vector<ir::Stmt>& items, std::size_t first);
+
   /// `bystander`: a consumer during another one's turn.
   enum class Role : std::uint8_t { all, producer, consumer, bystander };
   /// Roles that do nothing but go through the ring.

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "src/codegen/cuda/body_emitter.h"
+#include "src/codegen/cuda/at_threads.h"
 #include "src/codegen/cuda/ops_text.h"
 #include "src/ir/rewrite.h"
 
@@ -23,7 +24,6 @@ constexpr std::int64_t kTileRows = 64;           ///< of one instruction
 constexpr std::int64_t kSummands = 16;           ///< of one instruction, for elements of two bytes
 constexpr std::int64_t kBlockColumns = 64;       ///< elements of two bytes in 128
 constexpr std::int64_t kRowBytes = 128;
-constexpr std::int64_t kUnitBytes = 16;          ///< that a swizzle exchanges
 constexpr std::int64_t kConsumerWarps = 4;
 constexpr std::int64_t kProducerThreads = 32;  ///< one warp
 constexpr std::int64_t kSlotAlignment = 1024;    ///< the pattern of exchanged units repeats
@@ -43,31 +43,6 @@ std::int64_t count_of(const ir::BufferInfo& b) {
   std::int64_t count = 1;
   for (const Expr& n : b.shape) count *= ir::as_int(n).value_or(0);
   return count;
-}
-
-/// Value of an index at given thread numbers; empty when it holds anything else.
-std::optional<std::int64_t> evaluate(const Expr& e, const std::map<ir::Var, std::int64_t>& values) {
-  if (const auto i = ir::as_int(e)) return i;
-  if (const auto* v = ir::as<ir::VarRef>(e)) {
-    const auto it = values.find(v->var);
-    return it == values.end() ? std::nullopt : std::optional(it->second);
-  }
-  const auto* x = ir::as<ir::Binary>(e);
-  if (x == nullptr) return std::nullopt;
-  const auto a = evaluate(x->a, values), b = evaluate(x->b, values);
-  if (!a || !b) return std::nullopt;
-  switch (x->op) {
-    case ir::BinaryOp::add: return *a + *b;
-    case ir::BinaryOp::sub: return *a - *b;
-    case ir::BinaryOp::mul: return *a * *b;
-    // Thread numbers and constants that divide are not negative.
-    case ir::BinaryOp::floor_div: return *a >= 0 && *b > 0 ? std::optional(*a / *b) : std::nullopt;
-    case ir::BinaryOp::lt: return std::int64_t{*a < *b};
-    case ir::BinaryOp::le: return std::int64_t{*a <= *b};
-    case ir::BinaryOp::and_: return std::int64_t{*a != 0 && *b != 0};
-    case ir::BinaryOp::mod: return *a >= 0 && *b > 0 ? std::optional(*a % *b) : std::nullopt;
-    default: return std::nullopt;
-  }
 }
 
 /// Bytes from the begin of a slot to the element with this position in it.
@@ -211,18 +186,21 @@ Status BodyEmitter::emit_ring(const ir::Loop& l) {
   }
   ring.loop = l.var;
   ring.slot = ir::fresh_var("slot");
-  // The slot instead of the iteration modulo the depth, which is the iteration itself where there are no more than slots.
+  // The slot instead of the iteration modulo the depth. Where there are no more iterations than slots the index holds the
+  // iteration itself, or nothing when there is but one: the ring goes on from tile to tile, and the slot is another one.
   const Expr depth = ir::int_imm(ring.plan.depth);
   const bool few = ir::as_int(l.extent).value_or(INT64_MAX) <= ring.plan.depth;
   const auto slot_for = [&](const Expr& e) {
     const auto* load = ir::as<ir::Load>(e);
     if (load == nullptr || !ring_offsets_.contains(load->buffer)) return e;
-    const Expr index = ir::rewrite(load->index[0], [&](const Expr& i) {
+    const Expr first = ir::rewrite(load->index[0], [&](const Expr& i) {
       const auto* x = ir::as<ir::Binary>(i);
       const auto* v = x != nullptr && x->op == ir::BinaryOp::mod ? ir::as<ir::VarRef>(x->a) : nullptr;
-      return v != nullptr && v->var == l.var && ir::same(x->b, depth) ? ir::var(ring.slot) : i;
+      return v != nullptr && v->var == l.var && ir::same(x->b, depth) ? few ? ir::int_imm(0) : ir::var(ring.slot) : i;
     });
-    return ir::load(load->buffer, {few ? ir::substitute(index, {{l.var, ir::var(ring.slot)}}) : index});
+    if (!few) return ir::load(load->buffer, {first});
+    const Expr slot_begin = ir::var(ring.slot) * ir::int_imm(count_of(*load->buffer) / ring.plan.depth);
+    return ir::load(load->buffer, {ir::substitute(first, {{l.var, ir::int_imm(0)}}) + slot_begin});
   };
   const Stmt body = ir::rewrite(l.body, slot_for, [](const Stmt& s) { return s; });
   std::vector<Stmt> copies, products;
@@ -318,58 +296,6 @@ Status BodyEmitter::emit_bulk(const ir::Loop& l) {
   return Unit{};
 }
 
-// ---------------------------------------------------------------- tiles that the engine takes away
-
-/// All of them lie in one place, one after the other: who fills it waits until the engine has read what was there.
-Status BodyEmitter::allocate_outgoing(const ir::Alloc& a) {
-  if (has_outgoing_) return refuse("two tiles on their way out at the same time", "each copied out before the next is filled");
-  line("if (threadIdx.x == 0) lw_outgoing_wait();");
-  barrier();
-  const std::string name = fresh(a.buffer->name), type(c_type(a.buffer->dtype));
-  line(type + "* const " + name + " = (" + type + "*)(lw_shared + " + std::to_string(outgoing_offset_) +
-       (is_in_axis(1) ? " + threadIdx.y * " + std::to_string(outgoing_bytes_) : "") + ");");
-  shared_[a.buffer] = name;
-  has_outgoing_ = true;
-  const Status status = emit_one(a.body);
-  has_outgoing_ = false;
-  return status;
-}
-
-/// Where an element of such a tile lies: in blocks of at most 64 columns, 16-byte units exchanged by the row.
-std::string BodyEmitter::place_in_blocks(const ir::Buffer& buffer, const Expr& linear) {
-  const ir::BulkCopy& c = outgoing_.at(buffer);
-  const std::int64_t width = std::min(c.columns, kBlockColumns), units = width * 2 / kUnitBytes;
-  Expr place = linear;
-  if (c.columns > width) {
-    const auto n = [](std::int64_t v) { return ir::int_imm(v); };
-    const Expr position = ir::substitute(linear, lets_), row = ir::floor_div(position, n(c.columns)), column = ir::mod(position, n(c.columns));
-    place = ir::simplify(ir::floor_div(column, n(width)) * n(c.rows * width) + row * n(width) + ir::mod(column, n(width)), facts_);
-  }
-  const std::string at = name_value("unsigned", index(place));
-  return shared_.at(buffer) + "[" + at + " ^ " + at + " / " + std::to_string(kRowBytes / 2) + " % " + std::to_string(units) + " * " + std::to_string(kUnitBytes / 2) + "]";
-}
-
-/// A filled tile: the engine reads it while the threads go on.
-Status BodyEmitter::emit_outgoing(const ir::BulkCopy& c) {
-  const std::int64_t width = std::min(c.columns, kBlockColumns);
-  const int map = use_map(c);
-  line("lw_outgoing_fence();");
-  barrier();
-  return block("if (" + std::string(is_in_axis(1) ? "threadIdx.x" : "threadIdx.x + threadIdx.y") + " == 0) ", [&] {
-    begin(c.at);
-    std::vector<std::string> at;
-    for (std::size_t d = c.at.size(); d-- > 0;) at.push_back(index(c.at[d]));
-    for (std::int64_t column = 0; column < c.columns; column += width) {
-      std::string text = "lw_copy_out_" + std::to_string(at.size()) + "(lw_shared_address(" + shared_.at(c.tile) + ")" +
-                         (column > 0 ? " + " + std::to_string(column * c.rows * 2) : "") + ", &m" + std::to_string(map);
-      for (std::size_t d = 0; d < at.size(); ++d) text += ", " + at[d] + (d == 0 && column > 0 ? " + " + std::to_string(column) : "");
-      line(text + ");");
-    }
-    line("lw_outgoing_commit();");
-    return Status(Unit{});
-  });
-}
-
 Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
   LW_TRY(const ir::MatrixProduct p, ir::match_matrix_product(l, facts_));
   const Fragment& f = fragments_.at(p.acc);
@@ -378,7 +304,7 @@ Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
   for (std::int64_t y = 0; y < launch_.consumers; ++y) {
     std::map<ir::Var, std::int64_t> values;
     for (const auto& [v, loop] : threads_) values[v] = loop.axis == 1 ? y : 0;
-    const auto at = evaluate(ir::substitute(p.acc_at, lets_), values);
+    const auto at = at_threads(ir::substitute(p.acc_at, lets_), values);
     const std::int64_t of_tile = kTileRows * p.row_step;
     const std::int64_t found = at && *at % of_tile == 0 ? *at / of_tile - f.tiles_before(y) : -1;
     if (found < 0 || found >= f.tiles || (tile && *tile != found))
@@ -426,7 +352,7 @@ Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
 Status BodyEmitter::allocate_fragment(const ir::Alloc& a) {
   const auto products = loops_of(a.body, LoopKind::mma);
   Fragment f{fresh(a.buffer->name), 1, 0};
-  f.groups = is_in_axis(1) ? 1 : launch_.consumers;
+  f.groups = ring_->plan.turns > 1 ? 1 : launch_.consumers;
   for (const ir::Loop* l : products) {
     const auto p = ir::match_matrix_product(*l, facts_);
     if (!p.ok()) return refuse(p.error().found, p.error().works);
@@ -458,9 +384,9 @@ std::string BodyEmitter::fragment_element(const ir::Buffer& buffer, const Expr& 
       std::map<ir::Var, std::int64_t> values;
       for (const auto& [v, loop] : threads_) values[v] = loop.axis == 1 ? y : x;
       // Under a condition that lets one row alone pass, the index may say no more which thread has it.
-      const bool excluded = std::any_of(conditions_.begin(), conditions_.end(), [&](const Expr& c) { return evaluate(ir::substitute(c, lets_), values) == 0; });
+      const bool excluded = std::any_of(conditions_.begin(), conditions_.end(), [&](const Expr& c) { return at_threads(ir::substitute(c, lets_), values) == 0; });
       if (excluded) continue;
-      const auto at = evaluate(position, values);
+      const auto at = at_threads(position, values);
       const std::int64_t row = !at ? 0 : f.column_step == 1 ? *at / f.row_step : *at % f.column_step;
       const std::int64_t column = !at ? 0 : f.column_step == 1 ? *at % f.row_step : *at / f.column_step;
       const std::int64_t in_tile = row % kTileRows, tile = row / kTileRows - f.tiles_before(y);

@@ -105,6 +105,11 @@ Status BodyEmitter::emit_one(const Stmt& s) {
                            [&](const ir::Alloc& a) { return block("", [&] { return allocate(a); }); },
                            [&](const ir::Seq& q) -> Status {
                              for (std::size_t i = 0; i < q.items.size(); ++i) {
+                               LW_TRY(const std::size_t stored, emit_matrices(q.items, i));
+                               if (stored > 0) {
+                                 i += stored - 1;
+                                 continue;
+                               }
                                if (i == 0 || !is_copy(q.items[i - 1])) load_ahead(q.items, i);
                                LW_CHECK(emit_one(q.items[i]));
                              }

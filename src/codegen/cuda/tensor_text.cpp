@@ -38,6 +38,9 @@ static __device__ __forceinline__ unsigned long long lw_descriptor(unsigned addr
   return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16 | 64ull << 32 | 1ull << 62;
 }
 static __device__ __forceinline__ int lw_unknown(int value) { asm volatile("" : "+r"(value)); return value; }
+static __device__ __forceinline__ void lw_store_matrices(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" : : "r"(row), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
 static __device__ __forceinline__ void lw_outgoing_fence() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
 static __device__ __forceinline__ void lw_outgoing_commit() { asm volatile("cp.async.bulk.commit_group;" : : : "memory"); }
 static __device__ __forceinline__ void lw_outgoing_wait() { asm volatile("cp.async.bulk.wait_group.read 0;" : : : "memory"); }
