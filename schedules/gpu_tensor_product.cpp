@@ -148,12 +148,14 @@ struct ProductSize {
 
 /// Slots of a ring that fit beside the tile on its way out, no more than there are iterations.
 std::int64_t find_depth(const Schedule& s, const TensorTile& t, const ProductSize& size) {
-  constexpr std::int64_t kMostSlots = 12, kBarrierBytes = 1024, kElementBytes = 2;
+  constexpr std::int64_t kBarrierBytes = 1024, kElementBytes = 2;
+  const std::int64_t most = t.summands > 64 ? 8 : 12;  // more than that in flight gains nothing
   const std::int64_t slot = (t.rows() + t.columns) * t.summands * kElementBytes;
-  const std::int64_t out = t.exit > staged ? t.rows() * t.turns * t.exit * kElementBytes : t.exit == staged ? t.rows() * t.turns * t.columns * kElementBytes : 0;
+  const std::int64_t width = t.exit == staged ? t.columns : t.exit == direct || !t.persistent ? 0 : t.exit;
+  const std::int64_t out = t.rows() * t.turns * width * kElementBytes;
   const std::int64_t fits = (s.target().l1_bytes - kBarrierBytes - out) / slot;
-  const std::int64_t useful = t.persistent ? kMostSlots : std::max<std::int64_t>(2, divide_up(size.summands, t.summands));
-  return std::clamp<std::int64_t>(std::min(fits, useful), 2, kMostSlots);
+  const std::int64_t useful = t.persistent ? most : std::max<std::int64_t>(2, divide_up(size.summands, t.summands));
+  return std::clamp<std::int64_t>(std::min(fits, useful), 2, most);
 }
 
 /// Clock cycles of a multiprocessor for all of its tiles, roughly: products, or the bytes of their operands that it can take
@@ -175,8 +177,8 @@ double estimate_cycles(const Schedule& s, const TensorTile& t, const ProductSize
 TensorTile guess_tile(const Schedule& s, const ProductSize& size) {
   struct Shape { std::int64_t turns, groups, tiles, columns; };
   // With turns a warpgroup holds a tile alone, in at most 208 registers a thread.
-  constexpr Shape kShapes[] = {{2, 1, 2, 192}, {2, 1, 2, 128}, {2, 1, 1, 256}, {2, 1, 2, 160}, {1, 2, 1, 256}, {1, 2, 2, 128}, {1, 2, 1, 128}, {1, 1, 1, 256},
-                               {1, 1, 1, 128}, {1, 1, 2, 64},  {1, 1, 1, 64},  {1, 1, 1, 32},  {1, 1, 1, 16},  {1, 1, 1, 8}};
+  constexpr Shape kShapes[] = {{2, 1, 2, 192}, {2, 1, 2, 176}, {2, 1, 2, 160}, {2, 1, 2, 128}, {2, 1, 1, 256}, {1, 2, 1, 256}, {1, 2, 2, 128},
+                               {1, 2, 1, 128}, {1, 1, 1, 256}, {1, 1, 1, 128}, {1, 1, 2, 64},  {1, 1, 1, 64},  {1, 1, 1, 32},  {1, 1, 1, 16}};
   TensorTile best;
   double least = 0;
   for (const Shape& shape : kShapes) {
@@ -192,14 +194,17 @@ TensorTile guess_tile(const Schedule& s, const ProductSize& size) {
   // Fewer, longer steps where a step is short.
   best.summands = best.columns <= 64 && best.tiles == 1 && size.summands >= 1024 ? 128 : 64;
   // In one wave what matters is that neighbours ask for the same part of the larger operand.
-  best.raster = best.persistent ? (divide_up(size.rows, best.rows()) <= 16 ? 16 : 8) : size.rows > size.columns ? 1 : size.rows == size.columns ? 4 : 16;
+  const std::int64_t balanced = divide_up(size.rows, best.rows()) <= 32 ? 16 : 8;
+  best.raster = best.persistent ? balanced : size.rows > size.columns ? 1 : 4;
   return best;
 }
 
-/// Columns that leave at a time: all of a tile where there is but one, else as many as one box takes.
-std::vector<std::int64_t> find_exits(const TensorTile& t) {
+/// Columns that leave at a time: all of a tile where a block has one and the ring's memory is free, many where a block has
+/// little else to do, else as many as one box takes.
+std::vector<std::int64_t> find_exits(const TensorTile& t, const ProductSize& size) {
   std::vector<std::int64_t> out;
-  if (!t.persistent && t.columns == 128) out.push_back(128);
+  if (t.columns % 64 == 0 && !t.persistent) out.push_back(t.columns);
+  if (t.columns == 128 && t.persistent && size.summands <= t.summands * 2) out.push_back(128);
   for (const std::int64_t width : {64, 128, 32, 16})
     if (t.columns % width == 0 && out != std::vector{width}) out.push_back(width);
   out.insert(out.end(), {direct, staged});
@@ -217,7 +222,7 @@ TensorTile pick_tile(Schedule& s, Space& k, const ProductSize& size) {
   if (t.groups == 3 || t.tiles == 2) std::erase_if(widths, [](std::int64_t w) { return w > 192; });
   t.columns = k.pick("columns", widths);
   t.persistent = t.turns > 1 || k.pick_flag("persist", size.count_tiles(t) > s.target().workers);
-  t.exit = k.pick("exit", find_exits(t));
+  t.exit = k.pick("exit", find_exits(t, size));
   t.summands = k.pick("summands", first_of(t.summands, {64, 128}));
   t.depth = k.pick("depth", first_of(find_depth(s, t, size), {4, 3, 5, 6, 8, 10, 12, 2}));
   t.raster = k.pick("raster", first_of(t.raster, {8, 1, 16, 4}));
@@ -257,7 +262,7 @@ void schedule_tensor_product(Schedule& s, Space& k) {
   const MatrixProduct p = find_matrix_products(s)[0];
   const ProductSize size{s.max_extent(p.row), s.max_extent(p.column), s.max_extent(p.reduction)};
   // One tile of columns of the tensor cores takes all rows; where the other side's tiles of 64 are few, the sides stay.
-  const bool few = size.rows <= kFew, many = divide_up(size.columns, kFew) * 2 >= s.target().workers;
+  const bool few = size.rows <= kFew, many = divide_up(size.columns, kFew) * 4 >= s.target().workers;
   const bool swapped = few && k.pick_flag("swap", many);
   schedule_tensor_cores(s, swapped ? pick_stream(s, k, size) : pick_tile(s, k, size));
 }

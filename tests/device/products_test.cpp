@@ -167,7 +167,7 @@ TEST_F(Products, agree_with_odd_sizes_and_in_f32) {
 
 TEST_F(Products, agree_where_blocks_go_on_from_tile_to_tile) {
   int made = 0;
-  for (std::uint64_t seed = 1; seed <= 16 && !HasFatalFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 24 && !HasFatalFailure(); ++seed) {
     const Product p{1500, 1544, seed % 3 == 0 ? 520 : 72, seed % 2 == 0 ? "bf16" : "f16", seed % 4 < 2, seed % 5 < 2 ? "bias" : "none", seed % 8 < 4};
     made += check(p, seed, {{"tensor", 1}, {"turns", seed % 4 == 0 ? 1 : 2}}) ? 1 : 0;
   }

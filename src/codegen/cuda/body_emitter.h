@@ -205,6 +205,7 @@ class BodyEmitter {
   std::int64_t outgoing_offset_ = 0;                 ///< in shared memory: one place for all of them, one after the other
   std::int64_t outgoing_bytes_ = 0;                  ///< of a warpgroup's share
   bool has_outgoing_ = false;                        ///< one of them is in use
+  bool outgoing_in_ring_ = false;                    ///< that place is the ring's, which is over by then
   ir::Facts facts_;
   std::map<ir::Var, std::string> names_;
   std::map<ir::Var, bool> narrow_;

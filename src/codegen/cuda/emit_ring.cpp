@@ -53,6 +53,16 @@ Expr bytes_in_slot(const Expr& position, const ir::BulkCopy& c, const ir::Facts&
                           ir::mod(position, n(kBlockColumns)) * n(2), facts);
 }
 
+/// Whether a loop is around the ring.
+bool is_repeated(const Stmt& s) {
+  bool found = false;
+  ir::walk(s, [&](const Stmt& x) {
+    const auto* l = ir::as<ir::Loop>(x);
+    found = found || (l != nullptr && l->kind != LoopKind::ring && has_loop(l->body, LoopKind::ring));
+  }, [](const Expr&) {});
+  return found;
+}
+
 }  // namespace
 
 bool has_ring(const Stmt& s) { return has_loop(s, LoopKind::ring); }
@@ -92,7 +102,10 @@ Status BodyEmitter::place_rings(const Stmt& body) {
   for (const ir::Loop* l : loops_of(body, LoopKind::thread_y))
     for (const ir::Buffer& read : ir::buffers_of(l->body).read)
       if (outgoing_.contains(read)) shares = launch_.consumers;
-  outgoing_offset_ = make_room(outgoing_bytes_ * shares);
+  // The slots of a ring that is gone through once are free when it is over.
+  outgoing_in_ring_ = !is_repeated(body);
+  if (outgoing_in_ring_) launch_.shared_bytes = std::max(launch_.shared_bytes, outgoing_bytes_ * shares);
+  else outgoing_offset_ = make_room(outgoing_bytes_ * shares);
   ring_barriers_ = launch_.shared_bytes;
   launch_.shared_bytes += depth * 16 + (turns > 1 ? turns * 8 : 0);
   ring_ = RingState{rings[0]->var, {}, plan_ring(depth, launch_.consumers, bytes, turns)};
@@ -228,6 +241,9 @@ Status BodyEmitter::emit_ring(const ir::Loop& l) {
   LW_CHECK(emit_ring_ops(ring.plan.consumer_last, {}, ir::seq({})));
   for (const auto& [buffer, f] : fragments_)
     for (std::int64_t t = 0; t < f.tiles; ++t) line("lw_settled_" + std::to_string(f.columns / 2) + "(" + f.name + "[" + std::to_string(t) + "]);");
+  // Tiles on their way out lie where others may still read a slot.
+  if (outgoing_in_ring_ && !outgoing_.empty() && launch_.consumers > 1)
+    line("lw_row_barrier(" + std::to_string(launch_.consumers) + ", " + std::to_string(launch_.block.threads()) + ");");
   return Unit{};
 }
 
