@@ -143,6 +143,7 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 /// Rows, columns and summands of a product, at their largest.
 struct ProductSize {
   std::int64_t rows = 0, columns = 0, summands = 0;
+  std::int64_t column_step = 8;  ///< columns of a tile are a multiple: blocks of 64 where they lie side by side in memory
   std::int64_t count_tiles(const TensorTile& t) const { return divide_up(rows, t.rows()) * divide_up(columns, t.columns); }
 };
 
@@ -185,7 +186,7 @@ TensorTile guess_tile(const Schedule& s, const ProductSize& size) {
     TensorTile t;
     t.turns = shape.turns, t.groups = shape.groups, t.tiles = shape.tiles, t.columns = shape.columns;
     t.persistent = size.count_tiles(t) > s.target().workers;
-    if (t.turns > 1 && !t.persistent) continue;  // nothing to take turns at
+    if (t.columns % size.column_step != 0 || (t.turns > 1 && !t.persistent)) continue;  // or nothing to take turns at
     const double cycles = estimate_cycles(s, t, size);
     if (least > 0 && cycles >= least) continue;
     least = cycles;
@@ -220,6 +221,7 @@ TensorTile pick_tile(Schedule& s, Space& k, const ProductSize& size) {
   std::vector<std::int64_t> widths = first_of(t.columns, {128, 256, 64, 192, 160, 176, 32, 16, 8});
   // Four warpgroups are compiled for 128 registers a thread; a product 256 wide needs 154. Three have 168.
   if (t.groups == 3 || t.tiles == 2) std::erase_if(widths, [](std::int64_t w) { return w > 192; });
+  std::erase_if(widths, [&](std::int64_t w) { return w % size.column_step != 0; });
   t.columns = k.pick("columns", widths);
   t.persistent = t.turns > 1 || k.pick_flag("persist", size.count_tiles(t) > s.target().workers);
   t.exit = k.pick("exit", find_exits(t, size));
@@ -260,7 +262,8 @@ bool suits_tensor_cores(const Schedule& s) {
 
 void schedule_tensor_product(Schedule& s, Space& k) {
   const MatrixProduct p = find_matrix_products(s)[0];
-  const ProductSize size{s.max_extent(p.row), s.max_extent(p.column), s.max_extent(p.reduction)};
+  const bool side_by_side = dimension_of(p.nest, p.right, p.column) + 1 == static_cast<int>(s.buffer(p.right).shape.size());
+  const ProductSize size{s.max_extent(p.row), s.max_extent(p.column), s.max_extent(p.reduction), side_by_side ? 64 : 8};
   // One tile of columns of the tensor cores takes all rows; where the other side's tiles of 64 are few, the sides stay.
   const bool few = size.rows <= kFew, many = divide_up(size.columns, kFew) * 4 >= s.target().workers;
   const bool swapped = few && k.pick_flag("swap", many);

@@ -75,8 +75,8 @@ TEST(CudaProducts, mean_what_the_naive_kernel_means) {
 }
 
 TEST(CudaProducts, persistent_blocks_and_turns_mean_the_same) {
-  for (std::uint64_t seed = 1; seed <= 6; ++seed)
-    check_candidate(product_graph(seed % 2 == 0 ? "m" : "150", 264, 136, "bf16", seed % 4 < 2, "max(add(p, b), 0)"), seed, true, {{"tensor", 1}, {"turns", 2}, {"tiles", 1}});
+  for (std::uint64_t seed = 1; seed <= 4; ++seed)
+    check_candidate(product_graph(seed % 2 == 0 ? "m" : "90", 136, 72, "bf16", seed % 4 < 2, "max(add(p, b), 0)"), seed, true, {{"tensor", 1}, {"turns", 2}, {"tiles", 1}});
 }
 
 TEST(CudaProducts, random_picks_compile) {
