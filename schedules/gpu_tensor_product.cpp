@@ -200,12 +200,11 @@ TensorTile guess_tile(const Schedule& s, const ProductSize& size) {
   return best;
 }
 
-/// Columns that leave at a time: all of a tile where a block has one and the ring's memory is free, many where a block has
-/// little else to do, else as many as one box takes.
+/// Columns that leave at a time: many where a block has one small tile, whose memory the ring leaves, or little else to do,
+/// else as many as one box takes: what leaves first overlaps the rest.
 std::vector<std::int64_t> find_exits(const TensorTile& t, const ProductSize& size) {
   std::vector<std::int64_t> out;
-  if (t.columns % 64 == 0 && !t.persistent) out.push_back(t.columns);
-  if (t.columns == 128 && t.persistent && size.summands <= t.summands * 2) out.push_back(128);
+  if (t.columns == 128 && (!t.persistent || size.summands <= t.summands * 2)) out.push_back(128);
   for (const std::int64_t width : {64, 128, 32, 16})
     if (t.columns % width == 0 && out != std::vector{width}) out.push_back(width);
   out.insert(out.end(), {direct, staged});
