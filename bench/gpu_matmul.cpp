@@ -2,9 +2,11 @@
 // default and the best of its heuristic list, in one interleaved run: replays of CUDA graphs in turn, operands rotated
 // beyond the L2.
 //
-// Usage: bench_gpu_matmul [--dtype bf16|f16|f32] [--only REGEX] [--candidates N] [--rounds N] [--json FILE]
-// Candidates are the template's default and its relatives, one pick changed at a time, then changes of the best; each is
-// checked before it is timed. Errors are |y - exact| / |exact| over sampled elements in float64.
+// Usage: bench_gpu_matmul [--dtype bf16|f16|f32] [--only REGEX] [--candidates N] [--rounds N] [--json FILE] [--picks FILE]
+// Candidates are the templates' defaults, the picks that FILE lists for the shape (`MxNxK template name=value ..` a line;
+// built on all cores), relatives of the best with one pick changed at a time, then changes of the best; each is checked
+// before it is timed. `default` is the time of the first template's default over the best's, in the search. Errors are
+// |y - exact| / |exact| over sampled elements in float64.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -13,10 +15,12 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "bench/support/cublas_lt.h"
 #include "bench/support/gpu_contender.h"
@@ -42,7 +46,7 @@ constexpr std::array<Shape, 18> kShapes = {{{8192, 8192, 8192}, {4096, 4096, 409
 
 struct Options {
   DType dtype = DType::bf16;
-  std::string only = ".", json;
+  std::string only = ".", json, picks;
   int candidates = 24, rounds = 15;
 };
 
@@ -79,7 +83,7 @@ class Bench {
   }
 
   void run() {
-    std::printf("%-20s %9s %8s %7s | %9s %9s %7s %7s | %8s %8s | picks\n", "M x N x K", "ours us", "TFLOP/s", "GB/s", "Lt def", "Lt best", "x def", "x best", "error", "Lt error");
+    std::printf("%-20s %9s %8s %7s | %9s %9s %7s %7s | %8s %8s | %7s | picks\n", "M x N x K", "ours us", "TFLOP/s", "GB/s", "Lt def", "Lt best", "x def", "x best", "error", "Lt error", "default");
     for (const Shape& s : kShapes) {
       const std::string name = std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
       if (!std::regex_search(name, std::regex(options_.only))) continue;
@@ -102,8 +106,9 @@ class Bench {
     int calls = 0;
   };
   struct Candidate {
+    const Template* family = nullptr;
     Picks picks;
-    std::string name;
+    std::string name, failed;
     std::vector<Space::Choice> choices;
     std::shared_ptr<const runtime::LoadedArtifact> loaded;
     cuda::Address zeroed = 0;
@@ -212,17 +217,25 @@ class Bench {
     };
   }
 
-  /// Builds, checks and times; false when it is not valid.
-  bool try_candidate(const Shape& s, const driver::Job& job, const Template& t, Candidate& c, double bound) {
-    Space space(c.picks);
+  /// Schedules and compiles; the reason in `failed` otherwise. Touches no device.
+  Candidate build(const driver::Job& job, const Template& t, const Picks& picks) const {
+    Candidate c;
+    Space space(picks);
     const auto scheduled = driver::run_template(job, t, space, device_->target());
+    c.family = &t;
     c.name = std::string(t.name) + " " + print_picks(space.picks());
     c.picks = space.picks();
     c.choices = space.choices();
-    if (!seen_.insert(c.name).second) return false;
     const auto artifact = scheduled.ok() ? driver::build(*scheduled, device_->target()) : Result<Artifact>(scheduled.error());
-    if (!artifact.ok()) return note(c, artifact.error().message());
-    c.artifact = *artifact;
+    if (artifact.ok()) c.artifact = *artifact;
+    else c.failed = artifact.error().message();
+    return c;
+  }
+
+  /// Loads, checks and times; false when it is not valid, or known.
+  bool try_candidate(const Shape& s, Candidate& c, double bound) {
+    if (!seen_.insert(c.name).second) return false;
+    if (!c.failed.empty()) return note(c, c.failed);
     auto loaded = device_->load(c.artifact);
     if (!loaded.ok()) return note(c, loaded.error().message());
     c.loaded = *loaded;
@@ -253,22 +266,42 @@ class Bench {
     return false;
   }
 
-  /// The default of every template that applies, then relatives of the best.
-  std::optional<Candidate> search(const Shape& s, const driver::Job& job, double bound) {
+  /// What the file of picks lists for a shape.
+  std::vector<std::pair<std::string, Picks>> read_picks(const std::string& shape) const {
+    std::vector<std::pair<std::string, Picks>> out;
+    std::ifstream file(options_.picks);
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words(line);
+      std::string name, family, rest;
+      words >> name >> family;
+      std::getline(words, rest);
+      const auto picks = parse_picks(rest);
+      if (name == shape && picks.ok()) out.emplace_back(family, *picks);
+    }
+    return out;
+  }
+
+  /// The default of every template that applies, what the file lists, then relatives of the best.
+  std::optional<Candidate> search(const Shape& s, const std::string& name, const driver::Job& job, double bound) {
     std::optional<Candidate> best;
-    const Template* best_template = nullptr;
     int tried = 0;
     seen_.clear();
-    const auto attempt = [&](const Template& t, Picks picks) {
-      Candidate c;
-      c.picks = std::move(picks);
+    default_us_ = NAN;
+    const auto attempt = [&](Candidate c) {
       ++tried;
-      if (!try_candidate(s, job, t, c, bound) || (best && best->us <= c.us)) return;
-      best = std::move(c);
-      best_template = &t;
+      const bool fine = try_candidate(s, c, bound);
+      if (fine && tried == 1) default_us_ = c.us;
+      if (fine && (!best || c.us < best->us)) best = std::move(c);
     };
+    std::vector<std::future<Candidate>> building;
+    const auto listed = read_picks(name);
     for (const Template* t : driver::templates_for(job, device_->target()))
-      if (std::string(t->name) != "gpu_general" && std::string(t->name) != "general") attempt(*t, {});
+      if (std::string(t->name) != "gpu_general" && std::string(t->name) != "general") building.push_back(std::async(std::launch::async, [this, &job, t] { return build(job, *t, {}); }));
+    for (const auto& [family, picks] : listed)
+      for (const Template* t : driver::templates_for(job, device_->target()))
+        if (family == t->name) building.push_back(std::async(std::launch::async, [this, &job, t, p = &picks] { return build(job, *t, *p); }));
+    for (std::future<Candidate>& f : building) attempt(f.get());
+    tried = 0;
     for (int round = 0; best && round < 3 && tried < options_.candidates; ++round) {
       const Candidate from = *best;
       for (const Space::Choice& choice : from.choices)
@@ -277,7 +310,7 @@ class Bench {
           Picks picks = best->picks;
           for (Pick& p : picks)
             if (p.name == choice.pick.name) p.value = value;
-          attempt(*best_template, picks);
+          attempt(build(job, *best->family, picks));
         }
     }
     return best;
@@ -292,7 +325,7 @@ class Bench {
     LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(graph::group_ops(graph)[0].graph)));
     const double bound = options_.dtype == DType::f32 ? 1e-5 : 5e-3;
     std::fprintf(stderr, "%s\n", name.c_str());
-    const auto ours = search(s, job, bound);
+    const auto ours = search(s, name, job, bound);
     if (!ours) return Error{ErrorCode::no_template, name, "no valid candidate", "", ""};
     std::vector<Replay> replays;
     const int calls = std::clamp(static_cast<int>(2000 / ours->us), 2, 400);
@@ -345,14 +378,14 @@ class Bench {
     const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
     const double bytes = size_bytes(options_.dtype) * (static_cast<double>(s.m) * static_cast<double>(s.k) + static_cast<double>(s.n) * static_cast<double>(s.k) + static_cast<double>(s.m) * static_cast<double>(s.n));
     const double lt_default = times.size() == 3 ? median(times[1]) : NAN, lt_best = times.size() == 3 ? median(times[2]) : NAN;
-    std::printf("%-20s %9.2f %8.1f %7.0f | %9.2f %9.2f %7.3f %7.3f | %8.2e %8.2e | %s\n", name.c_str(), us, flops / us / 1e6, bytes / us / 1e3, lt_default, lt_best, lt_default / us,
-                lt_best / us, error, lt_error, ours.name.c_str());
+    std::printf("%-20s %9.2f %8.1f %7.0f | %9.2f %9.2f %7.3f %7.3f | %8.2e %8.2e | %7.3f | %s\n", name.c_str(), us, flops / us / 1e6, bytes / us / 1e3, lt_default, lt_best, lt_default / us,
+                lt_best / us, error, lt_error, default_us_ / ours.us, ours.name.c_str());
     if (times.size() != 3) return;
     std::vector<double> sorted = times[0];
     std::sort(sorted.begin(), sorted.end());
     rows_.push_back({{"case", name}, {"dtype", std::string(loopwright::name(options_.dtype))}, {"ours_us", us}, {"p10_us", sorted[sorted.size() / 10]},
                      {"p90_us", sorted[sorted.size() * 9 / 10]}, {"cublaslt_default_us", lt_default}, {"cublaslt_best_us", lt_best}, {"ratio", lt_best / us},
-                     {"error", error}, {"cublaslt_error", lt_error}, {"picks", ours.name}, {"device", device_->info().name}});
+                     {"error", error}, {"cublaslt_error", lt_error}, {"picks", ours.name}, {"best_of_search_us", ours.us}, {"default_us", default_us_}, {"device", device_->info().name}});
     log_default_ += std::log(lt_default / us);
     log_best_ += std::log(lt_best / us);
     ++ratios_;
@@ -370,7 +403,7 @@ class Bench {
   std::vector<Set> sets_;
   std::set<std::string> seen_;
   nlohmann::json rows_ = nlohmann::json::array();
-  double log_default_ = 0, log_best_ = 0;
+  double log_default_ = 0, log_best_ = 0, default_us_ = NAN;
   int ratios_ = 0;
 };
 
@@ -383,6 +416,7 @@ int main(int argc, char** argv) {
     if (flag == "--dtype") o.dtype = loopwright::parse_dtype(value).value_or(DType::bf16);
     if (flag == "--only") o.only = value;
     if (flag == "--json") o.json = value;
+    if (flag == "--picks") o.picks = value;
     if (flag == "--candidates") o.candidates = std::atoi(value.c_str());
     if (flag == "--rounds") o.rounds = std::atoi(value.c_str());
   }

@@ -1,165 +1,15 @@
-// GPU: matrix products. On Hopper's tensor cores where the operands are 16-bit parameters that the copy engine can take: a
-// ring of staged tiles, warpgroups that multiply, accumulators in fragments. Otherwise, and always in plain f32: a tile of
-// the result a block, held in registers, operands through shared memory.
+// GPU: matrix products. On Hopper's tensor cores where the operands are 16-bit parameters that the copy engine can take
+// (gpu_tensor_product.cpp). Otherwise, and always in plain f32: a tile of the result a block, held in registers, operands
+// through shared memory.
 #include <algorithm>
 
 #include "schedules/families.h"
 #include "schedules/gpu_nests.h"
+#include "schedules/gpu_products.h"
 #include "schedules/nests.h"
-#include "schedules/products.h"
 
 namespace loopwright::schedules {
 namespace {
-
-/// What follows a tile: the epilogues, applied to it, or the copy to the result. The loops over the tile of each.
-std::vector<std::vector<LoopId>> finish_result(Schedule& s, const MatrixProduct& p, const LoopId& tile, Place place) {
-  std::vector<std::vector<LoopId>> out;
-  const auto keep = [&](std::vector<LoopId> loops) {
-    if (loops.size() < 2) return s.reject("a result of fewer than two dimensions");
-    out.emplace_back(loops.end() - 2, loops.end());
-  };
-  for (const NestInfo& n : outputs(s)) {
-    if (n.buffer == p.nest.buffer) continue;
-    keep(s.fuse_epilogue(n.buffer, tile, place));
-    if (!s.ok()) return {};
-  }
-  if (p.nest.writes_output) keep(s.hold(p.nest.buffer, tile, place));
-  return out;
-}
-
-/// The loops of the nest that begins the sums, the last two of them.
-std::vector<LoopId> find_zeroing(const Schedule& s) {
-  const std::vector<LoopId> loops = init_of(s, updated_buffer(s)).loops;
-  return loops.size() < 2 ? std::vector<LoopId>{} : std::vector<LoopId>{loops.end() - 2, loops.end()};
-}
-
-// ---------------------------------------------------------------- tensor cores
-
-struct TensorTile {
-  std::int64_t groups = 2;   ///< warpgroups, one above the other
-  std::int64_t tiles = 1;    ///< of 64 rows in each
-  std::int64_t columns = 128;
-  std::int64_t summands = 64;
-  std::int64_t depth = 4;
-  bool staged = false;       ///< the result goes through shared memory, so that rows are written in full
-  bool swapped = false;      ///< columns of the result are the tensor cores' rows: for results of few rows
-  std::int64_t rows() const { return groups * tiles * 64; }
-};
-
-/// Loops over a tile as the threads hold it.
-void share_fragment(Schedule& s, const std::vector<LoopId>& loops, const TensorTile& t) {
-  const std::vector<LoopId> r = s.split(loops[t.swapped ? 1 : 0], {t.tiles, 4, 2, 8});  // group, tile, warp, half, row
-  const std::vector<LoopId> c = s.split(loops[t.swapped ? 0 : 1], {4, 2});              // 8 columns, pair, lane
-  if (!s.ok()) return;
-  s.reorder({r[0], r[2], r[4], c[1], r[1], r[3], c[0], c[2]});
-  const LoopId thread = fuse_all(s, {r[2], r[4], c[1]});
-  if (!s.ok()) return;
-  s.bind(r[0], Axis::thread_y);
-  s.bind(thread, Axis::thread_x);
-  s.unroll(r[1]);
-  s.unroll(r[3]);
-  s.unroll(c[0]);
-  if (s.ok()) s.vectorize(c[2]);
-}
-
-/// Loops that copy a result's tile from shared memory: rows in wide accesses.
-void share_copy(Schedule& s, const std::vector<LoopId>& back, std::int64_t width, const TensorTile& t) {
-  if (!s.ok() || back.size() < 2) return s.reject("no tile of two dimensions");
-  const std::vector<LoopId> vectors = s.split(back.back(), {width});
-  if (!s.ok()) return;
-  const LoopId all = s.fuse(back[back.size() - 2], vectors[0]);
-  const std::vector<LoopId> parts = s.split(all, {t.groups, 128});
-  if (!s.ok()) return;
-  s.reorder({parts[1], parts[2], parts[0], vectors[1]});
-  s.bind(parts[1], Axis::thread_y);
-  s.bind(parts[2], Axis::thread_x);
-  s.vectorize(vectors[1]);
-  if (s.ok()) unroll_each(s, {parts[0]});
-}
-
-void bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles) {
-  if (!p.batch.empty()) s.bind(fuse_all(s, p.batch), Axis::grid_y);
-  if (s.ok()) s.bind(fuse_all(s, tiles), Axis::grid_x);
-}
-
-void schedule_tensor_cores(Schedule& s, const TensorTile& t, std::int64_t raster) {
-  s.assume_alignment(16);
-  inline_intermediates(s);
-  const std::vector<MatrixProduct> products = find_matrix_products(s);
-  if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
-  MatrixProduct p = products[0];
-  if (t.swapped) {
-    std::swap(p.row, p.column);
-    std::swap(p.left, p.right);
-  }
-  const std::vector<LoopId> i = s.split(p.row, {t.groups, t.tiles, 64});
-  const std::vector<LoopId> j = s.split(p.column, {t.columns});
-  const std::vector<LoopId> r = s.split(p.reduction, {t.summands});
-  if (!s.ok()) return;
-  // Tiles that run at the same time share operands in the L2: some rows of tiles at a time, column by column.
-  std::vector<LoopId> tiles = {i[0], j[0]};
-  if (raster > 1)
-    s.attempt([&](Schedule& u) {
-      const std::vector<LoopId> rows = u.split(i[0], {raster}, Tail::exact);
-      if (u.ok()) tiles = {rows[0], j[0], rows[1]};
-    });
-  std::vector<LoopId> order = p.batch;
-  order.insert(order.end(), tiles.begin(), tiles.end());
-  order.insert(order.end(), {r[0], i[1], i[2], i[3], j[1], r[1]});
-  s.reorder(order);
-  const std::vector<std::vector<LoopId>> results = finish_result(s, p, tiles.back(), Place::fragment);
-  s.stage(p.right, r[0], Place::shared);
-  s.stage(p.left, r[0], Place::shared);
-  s.tensorize(i[3], j[1], r[1]);
-  std::vector<std::pair<std::vector<LoopId>, std::int64_t>> copies;
-  if (t.staged)
-    for (const NestInfo& n : outputs(s)) {
-      if (!s.ok()) return;
-      const std::vector<LoopId> back = s.hold(n.buffer, tiles.back(), Place::shared);
-      copies.emplace_back(back, 16 / std::max(1, size_bytes(s.buffer(n.buffer).dtype)));
-    }
-  s.ring(r[0], t.depth);
-  s.bind(i[1], Axis::thread_y);
-  s.unroll(i[2]);
-  for (const std::vector<LoopId>& loops : results)
-    if (s.ok()) share_fragment(s, loops, t);
-  if (const std::vector<LoopId> zero = find_zeroing(s); s.ok() && !zero.empty()) share_fragment(s, zero, t);
-  for (const auto& [loops, width] : copies) share_copy(s, loops, width, t);
-  bind_tiles(s, p, tiles);
-}
-
-/// What the copy engine and the tensor cores ask of operands, as far as that can be said before any step.
-bool suits_tensor_cores(const Schedule& s) {
-  if (s.target().arch != "sm_90a") return false;
-  const MatrixProduct p = find_matrix_products(s)[0];
-  for (const std::string& operand : {p.left, p.right}) {
-    const BufferShape b = s.buffer(operand);
-    if (!b.is_param || !b.is_dense || (b.dtype != DType::bf16 && b.dtype != DType::f16)) return false;
-    // Rows have to begin at multiples of 16 bytes.
-    const auto columns = b.shape.back().constant();
-    if (!columns || *columns % 8 != 0) return false;
-  }
-  return s.buffer(p.left).dtype == s.buffer(p.right).dtype && s.buffer(p.nest.buffer).dtype == DType::f32;
-}
-
-std::vector<std::int64_t> first_of(std::int64_t value, std::vector<std::int64_t> domain) {
-  std::erase(domain, value);
-  domain.insert(domain.begin(), value);
-  return domain;
-}
-
-/// Groups, tiles and columns of the largest tile of which most SMs have one.
-std::vector<std::int64_t> guess_tile(const Schedule& s, const MatrixProduct& p) {
-  const std::int64_t rows = s.max_extent(p.row), columns = s.max_extent(p.column);
-  const std::vector<std::vector<std::int64_t>> tiles = {{2, 2, 128}, {2, 1, 128}, {1, 1, 128}, {1, 1, 64}};
-  for (const std::vector<std::int64_t>& t : tiles) {
-    const std::int64_t down = t[0] * t[1] * 64;
-    if ((rows + down - 1) / down * ((columns + t[2] - 1) / t[2]) * 4 >= s.target().workers * 3) return t;
-  }
-  return tiles.back();
-}
-
-// ---------------------------------------------------------------- plain arithmetic
 
 constexpr std::int64_t kSide = 16;  ///< threads of a block along rows and columns
 
@@ -221,7 +71,7 @@ void schedule_plain(Schedule& s, const PlainTile& t, bool aligned) {
   std::vector<LoopId> order = p.batch;
   order.insert(order.end(), {i[0], j[0], r[0], i[2], j[2], r[1], i[1], i[3], j[1], j[3]});
   s.reorder(order);
-  const std::vector<std::vector<LoopId>> results = finish_result(s, p, j[0], Place::registers);
+  const std::vector<TileResult> results = finish_result(s, p, j[0], Place::registers);
   stage_plain(s, p, p.right, p.column, r[0], t);
   stage_plain(s, p, p.left, p.row, r[0], t);
   if (!s.ok()) return;
@@ -229,8 +79,8 @@ void schedule_plain(Schedule& s, const PlainTile& t, bool aligned) {
   s.bind(j[2], Axis::thread_x);
   unroll_each(s, {i[1], i[3], j[1], r[1]});
   s.vectorize(j[3]);
-  for (const std::vector<LoopId>& loops : results)
-    if (s.ok()) share_plain(s, loops, t);
+  for (const TileResult& result : results)
+    if (s.ok()) share_plain(s, result.loops, t);
   if (const std::vector<LoopId> zero = find_zeroing(s); s.ok() && !zero.empty()) share_plain(s, zero, t);
   bind_tiles(s, p, {i[0], j[0]});
 }
@@ -259,34 +109,7 @@ bool is_gpu_matmul(const Schedule& s) {
 
 void schedule_gpu_matmul(Schedule& s, Space& k) {
   if (!is_gpu_matmul(s)) return s.reject("not one product of two tensors");
-  if (suits_tensor_cores(s) && k.pick_flag("tensor", true)) {
-    TensorTile t;
-    const MatrixProduct p = find_matrix_products(s)[0];
-    const std::int64_t few = s.max_extent(p.row);
-    t.swapped = few <= 64 && k.pick_flag("swap", true);
-    if (t.swapped) {
-      // Weights are streamed: many bytes in flight, small tiles so that every SM has some.
-      t.groups = k.pick("groups", {1, 2});
-      const std::int64_t least = (few + 7) / 8 * 8;
-      t.columns = k.pick("columns", {least});
-      t.summands = k.pick("summands", {128, 64, 256});
-      t.depth = k.pick("depth", {5, 4, 8, 3, 10});
-    } else {
-      const std::vector<std::int64_t> first = guess_tile(s, p);
-      t.groups = k.pick("groups", first_of(first[0], {2, 1, 3}));
-      // A box of the copy engine has at most 256 rows.
-      t.tiles = k.pick("tiles", t.groups == 3 ? std::vector<std::int64_t>{1} : first_of(first[1], {1, 2}));
-      std::vector<std::int64_t> widths = first_of(first[2], {128, 256, 64, 192, 176, 160, 32, 16});
-      // Four warpgroups are compiled for 128 registers a thread; a product 256 wide needs 154.
-      if (t.groups == 3) std::erase_if(widths, [](std::int64_t w) { return w > 192; });
-      t.columns = k.pick("columns", widths);
-      t.staged = k.pick_flag("staged", s.max_extent(p.reduction) <= 1024);
-      t.depth = k.pick("depth", first_of(first[0] * first[1] == 4 && t.staged ? 3 : first[2] == 64 ? 6 : 4, {4, 3, 6, 8, 5, 2}));
-      t.summands = k.pick("summands", {64, 128});
-    }
-    const std::int64_t raster = t.swapped ? 1 : k.pick("raster", {8, 1, 16, 4});
-    return schedule_tensor_cores(s, t, raster);
-  }
+  if (suits_tensor_cores(s) && k.pick_flag("tensor", true)) return schedule_tensor_product(s, k);
   const MatrixProduct p = find_matrix_products(s)[0];
   const std::vector<std::int64_t> rows = plain_sides(s, p.row), columns = plain_sides(s, p.column);
   if (rows.empty() || columns.empty()) return s.reject("fewer than 16 rows or columns");

@@ -36,13 +36,14 @@ struct CpuLaunch {
   bool operator==(const CpuLaunch&) const = default;
 };
 
-/// How the copy engine of a CUDA device sees an argument: rows of 128 bytes of a box are written to shared memory with
-/// their 16-byte units exchanged (unit xor row modulo 8), zero beyond the tensor.
+/// How the copy engine of a CUDA device sees an argument. Rows of a box have 32, 64 or 128 bytes; in shared memory they lie
+/// one behind the other, and the 16-byte units of a row are exchanged: their number (1, 2 or 3 bits of the offset, from
+/// the fifth on) xor the bits of the offset from the eighth on. Zero is read beyond the tensor, nothing is written there.
 struct TensorMap {
   std::int32_t arg = 0;                   ///< position in Artifact::args
   std::vector<SizeExpr> shape;            ///< elements, innermost dimension first; at most 5
   std::vector<SizeExpr> strides_bytes;    ///< of the dimensions behind the first: multiples of 16
-  std::vector<std::int32_t> box;          ///< elements of each dimension that one copy takes: 128 bytes of the first
+  std::vector<std::int32_t> box;          ///< elements of each dimension that one copy takes
   bool operator==(const TensorMap&) const = default;
 };
 

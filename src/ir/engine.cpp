@@ -12,10 +12,11 @@ Error no_match(std::string found, std::string works) { return {ErrorCode::bad_ar
 struct Nest {
   std::vector<Var> vars;
   std::vector<std::int64_t> extents;
+  std::vector<Expr> conditions;
   Stmt leaf;
 };
 
-/// Constant loops directly in each other.
+/// Constant loops directly in each other, but for conditions.
 std::optional<Nest> take_nest(const Loop& outer, Facts& facts) {
   Nest out;
   const Loop* l = &outer;
@@ -26,7 +27,11 @@ std::optional<Nest> take_nest(const Loop& outer, Facts& facts) {
     out.vars.push_back(l->var);
     out.extents.push_back(*extent);
     out.leaf = l->body;
-    l = as<Loop>(l->body);
+    while (const auto* i = as<If>(out.leaf)) {
+      take_conjuncts(i->condition, out.conditions);
+      out.leaf = i->then;
+    }
+    l = as<Loop>(out.leaf);
   }
   return out;
 }
@@ -42,12 +47,12 @@ bool is_zero(const Expr& e) {
   return i && *i == 0;
 }
 
-/// Whether the condition says no more than that the load stays inside its buffer.
-bool keeps_inside(const Expr& condition, const Load& load, const Facts& facts) {
+/// Whether the condition says no more than that the index stays inside the buffer.
+bool keeps_inside(const Expr& condition, const BufferInfo& buffer, const std::vector<Expr>& index, const Facts& facts) {
   const auto* x = as<Binary>(condition);
   if (x == nullptr || x->op != BinaryOp::lt) return false;
-  for (std::size_t d = 0; d < load.index.size(); ++d) {
-    const Expr difference = simplify((x->a - load.index[d]) - (x->b - load.buffer->shape[d]), facts);
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    const Expr difference = simplify((x->a - index[d]) - (x->b - buffer.shape[d]), facts);
     if (as_int(difference) == 0) return true;
   }
   return false;
@@ -72,41 +77,47 @@ Result<BulkCopy> match_bulk_copy(const Loop& outer, const Facts& before) {
   Facts facts = before;
   const auto nest = take_nest(outer, facts);
   const auto* store = nest ? as<Store>(nest->leaf) : nullptr;
-  if (store == nullptr) return no_match("it is not one store in loops of constant extents", "the loops of a copy that stage made");
+  if (store == nullptr) return no_match("it is not one store in loops of constant extents", "the loops of a copy that stage or hold made");
+  const bool out_of_tile = store->buffer->memory == Memory::global;
   Expr value = store->value;
-  std::vector<Expr> conditions;
-  if (const auto* s = as<Select>(value); s != nullptr && is_zero(s->b)) {
+  std::vector<Expr> conditions = nest->conditions;
+  if (const auto* s = as<Select>(value); s != nullptr && is_zero(s->b) && !out_of_tile && conditions.empty()) {
     take_conjuncts(s->condition, conditions);
     value = s->a;
+  } else if (!out_of_tile && !conditions.empty()) {
+    return no_match("it leaves out elements of the tile", "a copy that is zero beyond its source alone");
   }
   const auto* load = as<Load>(value);
-  if (load == nullptr || load->buffer->memory != Memory::global)
-    return no_match("it computes or converts what it copies", "a copy of a parameter without casts");
+  if (load == nullptr || load->buffer->memory != (out_of_tile ? Memory::shared : Memory::global))
+    return no_match("it computes or converts what it copies", "a copy between a parameter and shared memory without casts");
+  const Buffer& param = out_of_tile ? store->buffer : load->buffer;
+  const std::vector<Expr>& index = out_of_tile ? store->index : load->index;
   for (const Expr& c : conditions)
-    if (!keeps_inside(c, *load, facts)) return no_match("it leaves out elements that the source has", "a copy that is zero beyond its source alone");
+    if (!keeps_inside(c, *param, index, facts)) return no_match("it leaves out elements that the parameter has", "a copy that leaves out what is beyond the parameter alone");
 
-  BulkCopy out{store->buffer, load->buffer, 1, 1, std::nullopt, {}};
+  BulkCopy out{out_of_tile ? load->buffer : store->buffer, param, out_of_tile, 1, 1, std::nullopt, {}, {}};
   std::map<Var, Expr> first;
   for (const Var& v : nest->vars) first[v] = int_imm(0);
   std::optional<std::size_t> row, column;  // loops
-  for (std::size_t d = 0; d < load->index.size(); ++d) {
-    const auto place = as_affine(simplify(load->index[d], facts), nest->vars);
-    if (!place) return no_match("a source index is no sum of loops", "plain loops");
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    const auto place = as_affine(simplify(index[d], facts), nest->vars);
+    if (!place) return no_match("an index of the parameter is no sum of loops", "plain loops");
     for (std::size_t i = 0; i < nest->vars.size(); ++i) {
       if (nest->extents[i] == 1 || coefficient(*place, nest->vars[i]) == 0) continue;
-      auto& which = d + 1 == load->index.size() ? column : row;
-      if (coefficient(*place, nest->vars[i]) != 1 || which) return no_match("more than two loops walk over the source, or one in strides", "a copy of rows and columns");
+      auto& which = d + 1 == index.size() ? column : row;
+      if (coefficient(*place, nest->vars[i]) != 1 || which) return no_match("more than two loops walk over the parameter, or one in strides", "a copy of rows and columns");
       which = i;
-      if (d + 1 != load->index.size()) out.row_dim = d;
+      if (d + 1 != index.size()) out.row_dim = d;
     }
-    out.at.push_back(simplify(substitute(load->index[d], first), before));
+    out.at.push_back(simplify(substitute(index[d], first), before));
   }
-  if (!column) return no_match("no loop walks along the source's memory", "a copy with columns");
+  if (!column) return no_match("no loop walks along the parameter's memory", "a copy with columns");
   if (row) out.rows = nest->extents[*row];
   out.columns = nest->extents[*column];
-  const auto place = as_affine(simplify(linear_position(*store->buffer, store->index), facts), nest->vars);
+  const auto place = as_affine(simplify(linear_position(*out.tile, out_of_tile ? load->index : store->index), facts), nest->vars);
   const bool dense = place && coefficient(*place, nest->vars[*column]) == 1 && (!row || coefficient(*place, nest->vars[*row]) == out.columns);
-  if (!dense) return no_match("the target's rows are not the source's", "stage in the buffer's own order, without tiles");
+  if (!dense) return no_match("the tile's rows are not the parameter's", "stage in the buffer's own order, without tiles");
+  out.tile_at = place->rest;
   return out;
 }
 
@@ -114,7 +125,7 @@ Result<MatrixProduct> match_matrix_product(const Loop& outer, const Facts& befor
   const Error no = no_match("it is not three loops of constant extents around a sum of products of two tiles", "the innermost loops over rows, columns and summands of a product");
   Facts facts = before;
   const auto nest = take_nest(outer, facts);
-  const auto* u = nest && nest->vars.size() == 3 ? as<Update>(nest->leaf) : nullptr;
+  const auto* u = nest && nest->conditions.empty() && nest->vars.size() == 3 ? as<Update>(nest->leaf) : nullptr;
   if (u == nullptr || u->monoid != Monoid::sum) return no;
   const auto* times = as<Binary>(u->values[0]);
   if (times == nullptr || times->op != BinaryOp::mul) return no;

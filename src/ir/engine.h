@@ -12,13 +12,16 @@ namespace loopwright::ir {
 /// Elements from one index of dimension `d` of any buffer to the next.
 Expr stride_of(const BufferInfo& buffer, std::size_t d);
 
-/// for i in 0..rows { for j in 0..columns { target[.. + i*columns + j] = source[.., at + i, .., at + j] } }, and zero
-/// where that is beyond the source.
+/// A tile in shared memory and a box of a parameter, rows of the tile one behind the other from `at` on. In:
+/// for i in 0..rows { for j in 0..columns { tile[.. + i*columns + j] = param[.., at + i, .., at + j] } }, and zero where that
+/// is beyond the parameter. Out: param[..] = tile[..], and nothing where that is beyond.
 struct BulkCopy {
-  Buffer target, source;
+  Buffer tile, param;
+  bool out = false;
   std::int64_t rows = 1, columns = 1;
-  std::optional<std::size_t> row_dim;  ///< of the source; none where rows is 1
-  std::vector<Expr> at;                ///< first element, in every dimension of the source
+  std::optional<std::size_t> row_dim;  ///< of the parameter; none where rows is 1
+  std::vector<Expr> at;                ///< first element, in every dimension of the parameter
+  Expr tile_at;                        ///< position of the first element in the tile's buffer
 };
 /// bad_argument with `found` and `works` when the nest is no such copy.
 Result<BulkCopy> match_bulk_copy(const Loop& nest, const Facts& facts);

@@ -5,7 +5,11 @@ namespace {
 
 // CUtensorMapDataType and its neighbours.
 constexpr int kMapF16 = 6, kMapBf16 = 9;
-constexpr int kNoInterleave = 0, kSwizzle128 = 3, kPromote256 = 3, kZeroBeyond = 0;
+constexpr int kNoInterleave = 0, kPromote256 = 3, kZeroBeyond = 0;
+constexpr std::int32_t kElementBytes = 2;
+
+/// CUtensorMapSwizzle for rows of a box of 32, 64 or 128 bytes; 0, no exchange, for others.
+int swizzle_of(std::int32_t row_bytes) { return row_bytes == 128 ? 3 : row_bytes == 64 ? 2 : row_bytes == 32 ? 1 : 0; }
 
 Error refuse_map(std::string found, std::string works, ErrorCode code = ErrorCode::bad_artifact) {
   return {code, {}, std::move(found), {}, std::move(works)};
@@ -29,6 +33,7 @@ Result<TensorMaps> TensorMaps::make(const CudaDriver& driver, const Artifact& ar
     map.arg = arg;
     map.data_type = dtype == DType::bf16 ? kMapBf16 : kMapF16;
     map.rank = static_cast<std::uint32_t>(rank);
+    map.swizzle = swizzle_of(m.box[0] * kElementBytes);
     for (std::size_t d = 0; d < rank; ++d) {
       map.shape[d] = FastSize(m.shape[d]);
       map.box[d] = static_cast<std::uint32_t>(m.box[d]);
@@ -50,7 +55,7 @@ cuda::Status TensorMaps::encode(const CudaDriver& driver, void* const* buffers, 
       if (d + 1 < m.rank) strides[d] = static_cast<std::uint64_t>(m.strides_bytes[d].evaluate(symbols));
     }
     const cuda::Status status = driver.encode_tensor_map(out[i].bytes, m.data_type, m.rank, buffers[m.arg], shape, strides, m.box.data(), kDense,
-                                                         kNoInterleave, kSwizzle128, kPromote256, kZeroBeyond);
+                                                         kNoInterleave, m.swizzle, kPromote256, kZeroBeyond);
     if (status != cuda::kSuccess) return status;
   }
   return cuda::kSuccess;

@@ -32,7 +32,7 @@ class TensorMaps {
  private:
   struct Map {
     std::size_t arg = 0;
-    int data_type = 0;
+    int data_type = 0, swizzle = 0;
     std::uint32_t rank = 0;
     std::array<FastSize, kMostMapDims> shape;
     std::array<FastSize, kMostMapDims> strides_bytes;  ///< one less

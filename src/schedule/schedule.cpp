@@ -200,6 +200,16 @@ void Schedule::ring(const LoopId& loop, std::int64_t depth) {
   take(&step);
 }
 
+void Schedule::bulk(const LoopId& loop) {
+  const schedule::Step step = schedule::Bulk{loop.name};
+  take(&step);
+}
+
+void Schedule::persist(const LoopId& loop, std::int64_t blocks, std::int64_t turns) {
+  const schedule::Step step = schedule::Persist{loop.name, blocks, turns};
+  take(&step);
+}
+
 void Schedule::stream(const std::string& buffer) {
   const schedule::Step step = schedule::Stream{buffer};
   take(&step);

@@ -61,13 +61,13 @@ class Products : public OnGpu {
   }
 
   /// The default of the first template that takes the product, and has to work; false when random picks are rejected.
-  bool check(const Product& p, std::uint64_t seed = 0) {
+  bool check(const Product& p, std::uint64_t seed = 0, const Picks& kept = {}) {
     if (const auto known = built_.find(p.text() + std::to_string(seed)); known != built_.end()) return known->second && launch(p, *known->second, seed, p.text());
     auto& artifact_for = built_[p.text() + std::to_string(seed)];
     const auto graph = Graph::parse(p.text(), "test");
     EXPECT_TRUE(graph.ok()) << graph.error().message();
     const auto job = driver::make_job(graph::make_workload(graph::group_ops(*graph)[0].graph));
-    Space space = seed == 0 ? Space() : Space(seed, {});
+    Space space = seed == 0 ? Space() : Space(seed, kept);
     const auto templates = driver::templates_for(*job, device().target());
     auto scheduled = driver::run_template(*job, *templates.front(), space, device().target());
     for (std::size_t t = 1; seed == 0 && !scheduled.ok() && t < templates.size(); ++t) {
@@ -163,6 +163,15 @@ TEST_F(Products, agree_with_odd_sizes_and_in_f32) {
             check({m, n, k, dtype, transposed, "bias"});
             if (HasFatalFailure()) return;
           }
+}
+
+TEST_F(Products, agree_where_blocks_go_on_from_tile_to_tile) {
+  int made = 0;
+  for (std::uint64_t seed = 1; seed <= 24 && !HasFatalFailure(); ++seed) {
+    const Product p{1500, 1544, seed % 3 == 0 ? 520 : 72, seed % 2 == 0 ? "bf16" : "f16", seed % 4 < 2, seed % 5 < 2 ? "bias" : "none", seed % 8 < 4};
+    made += check(p, seed, {{"tensor", 1}, {"turns", seed % 4 == 0 ? 1 : 2}}) ? 1 : 0;
+  }
+  EXPECT_GE(made, 8);
 }
 
 TEST_F(Products, agree_for_random_candidates) {

@@ -23,11 +23,11 @@ std::string product_graph(const std::string& rows, std::int64_t n, std::int64_t 
 }
 
 /// False when the picks are rejected.
-bool check_candidate(const std::string& graph_text, std::uint64_t seed, bool interpreted) {
+bool check_candidate(const std::string& graph_text, std::uint64_t seed, bool interpreted, const Picks& kept = {{"tensor", 1}}) {
   const auto graph = Graph::parse(graph_text, "test.lw");
   EXPECT_TRUE(graph.ok()) << graph.error().message();
   const auto job = driver::make_job(graph::make_workload(graph::group_ops(*graph)[0].graph));
-  Space space = seed == 0 ? Space() : Space(seed, {{"tensor", 1}});
+  Space space = seed == 0 ? Space() : Space(seed, kept);
   const Template& t = *driver::templates_for(*job, kHopper).front();
   const auto scheduled = driver::run_template(*job, t, space, kHopper);
   const std::string what = graph_text + t.name + " " + print_picks(space.picks());
@@ -44,7 +44,8 @@ bool check_candidate(const std::string& graph_text, std::uint64_t seed, bool int
   }
   // A few rows may be left to families without tensor cores.
   const std::size_t maps = what.find(" tensor=1") != std::string::npos ? 2 : 0;
-  EXPECT_EQ(text->launches.front().tensor_maps.size(), maps) << what;
+  EXPECT_GE(text->launches.front().tensor_maps.size(), maps) << what;
+  EXPECT_LE(text->launches.front().tensor_maps.size(), maps + 1) << what;  // one for a result that leaves by the engine
   if (const auto nvrtc = codegen::Nvrtc::shared(); nvrtc.ok()) {
     const auto program = (*nvrtc)->compile({"product.cu", codegen::cuda_program(text->functions), kHopper.arch, {}});
     EXPECT_TRUE(program.ok()) << what << "\n" << program.error().message();
@@ -71,6 +72,11 @@ TEST(CudaProducts, mean_what_the_naive_kernel_means) {
       check_candidate(product_graph(rows, 136, 72, "bf16", transposed, "max(add(p, b), 0)"), 0, true);
       check_candidate(product_graph(rows, 64, 136, "f16", transposed, "p"), 0, true);
     }
+}
+
+TEST(CudaProducts, persistent_blocks_and_turns_mean_the_same) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed)
+    check_candidate(product_graph(seed % 2 == 0 ? "m" : "90", 136, 72, "bf16", seed % 4 < 2, "max(add(p, b), 0)"), seed, true, {{"tensor", 1}, {"turns", 2}, {"tiles", 1}});
 }
 
 TEST(CudaProducts, random_picks_compile) {

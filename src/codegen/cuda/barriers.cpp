@@ -30,7 +30,15 @@ bool thread_loops_inside(const Stmt& s) {
 
 class BarrierPlanner {
  public:
-  BarrierPlanner(const ir::Facts& facts, const BlockShape& block) : facts_(facts), block_(block) {}
+  BarrierPlanner(const Stmt& body, const ir::Facts& facts, const BlockShape& block) : facts_(facts), block_(block) {
+    ir::walk(body, [&](const Stmt& s) {
+      const auto* l = ir::as<ir::Loop>(s);
+      if (l == nullptr || !ir::is_engine(l->kind)) return;
+      const ir::Accesses found = ir::buffers_of(s);
+      engines_.insert(found.read.begin(), found.read.end());
+      engines_.insert(found.written.begin(), found.written.end());
+    }, [](const Expr&) {});
+  }
 
   void visit(const Stmt& s) {
     std::visit(ir::on{[&](const ir::Loop& l) { visit_loop(s, l); },
@@ -63,7 +71,7 @@ class BarrierPlanner {
   }
 
   void visit_loop(const Stmt& s, const ir::Loop& l) {
-    if (ir::is_engine(l.kind)) return;  // a ring has barriers of its own, and nobody else touches its slots
+    if (ir::is_engine(l.kind)) return;
     if (l.kind == LoopKind::across) {
       step(s);
       // Combining through slots waits for everybody after everything before was done.
@@ -116,6 +124,7 @@ class BarrierPlanner {
   void add(const ir::Buffer& buffer, const std::vector<Expr>& index, bool writes, const ir::Facts& facts,
            const std::map<ir::Var, ThreadLoop>& threads, std::vector<Touch>& out) const {
     if (buffer->memory == ir::Memory::registers || buffer->memory == ir::Memory::fragment) return;
+    if (buffer->memory == ir::Memory::shared && engines_.contains(buffer)) return;
     Touch t{buffer, writes, std::nullopt};
     if (index.size() == 1) {
       const auto place = spread_index(index[0], threads, facts);
@@ -135,6 +144,7 @@ class BarrierPlanner {
 
   void collect(const Stmt& s, ir::Facts facts, std::map<ir::Var, ThreadLoop> threads, std::vector<Touch>& out) const {
     if (const auto* l = ir::as<ir::Loop>(s)) {
+      if (ir::is_engine(l->kind)) return;
       facts.bind_loop(l->var, l->extent);
       if (const auto axis = thread_axis(l->kind)) threads[l->var] = {*axis, ir::as_int(l->extent).value_or(1)};
     }
@@ -159,6 +169,7 @@ class BarrierPlanner {
 
   ir::Facts facts_;
   BlockShape block_;
+  std::set<ir::Buffer> engines_;  ///< what copy engine and tensor cores touch has barriers of its own
   std::map<ir::Var, ThreadLoop> threads_;
   std::vector<Touch> pending_;  ///< since the last barrier
 };
@@ -169,7 +180,7 @@ bool needs_slots(std::int64_t ways) { return ways > 32; }
 
 std::set<const ir::StmtNode*> plan_barriers(const Stmt& body, const ir::Facts& facts, const BlockShape& block) {
   if (block.threads() * block.cluster == 1) return {};
-  BarrierPlanner planner(facts, block);
+  BarrierPlanner planner(body, facts, block);
   planner.visit(body);
   return std::move(planner.found);
 }

@@ -171,14 +171,17 @@ class BodyEmitter {
     std::string name;
     std::int64_t tiles = 1, columns = 0;  ///< of 64 rows in one warpgroup
     std::int64_t row_step = 0, column_step = 1;
+    std::int64_t groups = 1;                      ///< warpgroups that share it
+    /// Tiles in front of those that the warpgroup with this number holds.
+    std::int64_t tiles_before(std::int64_t group) const { return groups > 1 ? group * tiles : 0; }
   };
   struct RingState {
     ir::Var loop, slot;
-    std::string slot_name, phase;
     RingPlan plan;
   };
-  bool feeds_ring(const ir::Stmt& s) const;
   Status emit_roles(const ir::Stmt& body);
+  Status emit_consumers(const ir::Stmt& body);
+  Status emit_turns(const ir::Loop& l);
   Status emit_ring(const ir::Loop& l);
   Status emit_bulk(const ir::Loop& l);
   Status emit_matrix_product(const ir::Loop& l);
@@ -187,7 +190,18 @@ class BodyEmitter {
   Status place_rings(const ir::Stmt& body);
   std::string fragment_element(const ir::Buffer& buffer, const ir::Expr& linear);
   int use_map(const ir::BulkCopy& copy);
-  enum class Role : std::uint8_t { all, producer, consumer };
+
+  // emit_outgoing.cpp
+  Status allocate_outgoing(const ir::Alloc& a);
+  Status emit_outgoing(const ir::BulkCopy& c);
+  std::string place_in_blocks(const ir::Buffer& buffer, const ir::Expr& linear);
+  Result<std::size_t> emit_matrices(const std::vector<ir::Stmt>& items, std::size_t first);
+
+  /// `bystander`: a consumer during another one's turn.
+  enum class Role : std::uint8_t { all, producer, consumer, bystander };
+  /// Roles that do nothing but go through the ring.
+  bool goes_along() const { return role_ == Role::producer || role_ == Role::bystander; }
+  bool in_ring_ = false;
 
   LaunchContext& launch_;
   Role role_ = Role::all;
@@ -197,6 +211,11 @@ class BodyEmitter {
   std::map<ir::Buffer, std::int64_t> ring_offsets_;  ///< of the rings in shared memory
   std::optional<RingState> ring_;
   std::int64_t ring_barriers_ = 0;                   ///< their offset
+  std::map<ir::Buffer, ir::BulkCopy> outgoing_;      ///< tiles that the engine takes away
+  std::int64_t outgoing_offset_ = 0;                 ///< in shared memory: one place for all of them, one after the other
+  std::int64_t outgoing_bytes_ = 0;                  ///< of a warpgroup's share
+  bool has_outgoing_ = false;                        ///< one of them is in use
+  bool outgoing_in_ring_ = false;                    ///< that place is the ring's, which is over by then
   ir::Facts facts_;
   std::map<ir::Var, std::string> names_;
   std::map<ir::Var, bool> narrow_;

@@ -115,6 +115,7 @@ std::string BodyEmitter::place_of(const ir::Buffer& buffer, const Expr& linear) 
     const std::string at = local_index(buffer, linear, &local);
     return arrays_.at(buffer).name + "[" + at + "]";
   }
+  if (outgoing_.contains(buffer)) return place_in_blocks(buffer, linear);
   if (const auto it = swizzles_.find(buffer); it != swizzles_.end()) {
     const Swizzle& z = it->second;
     const std::string at = name_value("unsigned", index(linear));
@@ -418,7 +419,8 @@ Status BodyEmitter::allocate(const ir::Alloc& a) {
     count *= std::max<std::int64_t>(*n, 1);
   }
   if (b->memory == Memory::fragment) return allocate_fragment(a);
-  if (role_ == Role::producer || ring_offsets_.contains(b)) return emit_one(a.body);
+  if (goes_along() || ring_offsets_.contains(b)) return emit_one(a.body);
+  if (outgoing_.contains(b)) return allocate_outgoing(a);
   if (b->memory == Memory::shared) {
     const std::int64_t bytes = count * size_bytes(b->dtype);
     if (launch_.block.cluster > 1 && !is_in_axis(2))

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "src/codegen/cuda/body_emitter.h"
+#include "src/codegen/cuda/at_threads.h"
 #include "src/codegen/cuda/ops_text.h"
 #include "src/ir/rewrite.h"
 
@@ -23,6 +24,8 @@ constexpr std::int64_t kTileRows = 64;           ///< of one instruction
 constexpr std::int64_t kSummands = 16;           ///< of one instruction, for elements of two bytes
 constexpr std::int64_t kBlockColumns = 64;       ///< elements of two bytes in 128
 constexpr std::int64_t kRowBytes = 128;
+constexpr std::int64_t kConsumerWarps = 4;
+constexpr std::int64_t kProducerThreads = 32;  ///< one warp
 constexpr std::int64_t kSlotAlignment = 1024;    ///< the pattern of exchanged units repeats
 
 std::vector<const ir::Loop*> loops_of(const Stmt& s, LoopKind kind) {
@@ -42,31 +45,6 @@ std::int64_t count_of(const ir::BufferInfo& b) {
   return count;
 }
 
-/// Value of an index at given thread numbers; empty when it holds anything else.
-std::optional<std::int64_t> evaluate(const Expr& e, const std::map<ir::Var, std::int64_t>& values) {
-  if (const auto i = ir::as_int(e)) return i;
-  if (const auto* v = ir::as<ir::VarRef>(e)) {
-    const auto it = values.find(v->var);
-    return it == values.end() ? std::nullopt : std::optional(it->second);
-  }
-  const auto* x = ir::as<ir::Binary>(e);
-  if (x == nullptr) return std::nullopt;
-  const auto a = evaluate(x->a, values), b = evaluate(x->b, values);
-  if (!a || !b) return std::nullopt;
-  switch (x->op) {
-    case ir::BinaryOp::add: return *a + *b;
-    case ir::BinaryOp::sub: return *a - *b;
-    case ir::BinaryOp::mul: return *a * *b;
-    // Thread numbers and constants that divide are not negative.
-    case ir::BinaryOp::floor_div: return *a >= 0 && *b > 0 ? std::optional(*a / *b) : std::nullopt;
-    case ir::BinaryOp::lt: return std::int64_t{*a < *b};
-    case ir::BinaryOp::le: return std::int64_t{*a <= *b};
-    case ir::BinaryOp::and_: return std::int64_t{*a != 0 && *b != 0};
-    case ir::BinaryOp::mod: return *a >= 0 && *b > 0 ? std::optional(*a % *b) : std::nullopt;
-    default: return std::nullopt;
-  }
-}
-
 /// Bytes from the begin of a slot to the element with this position in it.
 Expr bytes_in_slot(const Expr& position, const ir::BulkCopy& c, const ir::Facts& facts) {
   const auto n = [](std::int64_t v) { return ir::int_imm(v); };
@@ -75,107 +53,207 @@ Expr bytes_in_slot(const Expr& position, const ir::BulkCopy& c, const ir::Facts&
                           ir::mod(position, n(kBlockColumns)) * n(2), facts);
 }
 
+/// Whether a loop is around the ring.
+bool is_repeated(const Stmt& s) {
+  bool found = false;
+  ir::walk(s, [&](const Stmt& x) {
+    const auto* l = ir::as<ir::Loop>(x);
+    found = found || (l != nullptr && l->kind != LoopKind::ring && has_loop(l->body, LoopKind::ring));
+  }, [](const Expr&) {});
+  return found;
+}
+
 }  // namespace
 
 bool has_ring(const Stmt& s) { return has_loop(s, LoopKind::ring); }
 
-bool BodyEmitter::feeds_ring(const Stmt& s) const { return has_loop(s, LoopKind::bulk); }
-
-/// Gives every ring its place, from the begin of shared memory on, and the barriers theirs.
+/// Gives every ring its place, from the begin of shared memory on, then the tiles that go out theirs, and the barriers.
 Status BodyEmitter::place_rings(const Stmt& body) {
   const auto rings = loops_of(body, LoopKind::ring);
   if (rings.size() != 1) return refuse(std::to_string(rings.size()) + " rings in one launch", "one");
   if (launch_.block.x != kGroup) return refuse("rows of " + std::to_string(launch_.block.x) + " threads around tensor cores", "128, a warpgroup");
-  std::int64_t depth = 0;
+  std::int64_t depth = 0, turns = 1;
+  for (const ir::Loop* l : loops_of(body, LoopKind::thread_y))
+    if (has_ring(l->body)) turns = ir::as_int(l->extent).value_or(0);
+  if (turns != 1 && turns != launch_.consumers) return refuse(std::to_string(turns) + " turns of " + std::to_string(launch_.consumers) + " warpgroups", "as many");
+  const auto make_room = [&](std::int64_t bytes) {
+    launch_.shared_bytes = (launch_.shared_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment + bytes;
+    return launch_.shared_bytes - bytes;
+  };
   std::vector<std::int64_t> bytes;  // of each block of columns
   for (const ir::Loop* copy : loops_of(rings[0]->body, LoopKind::bulk)) {
     LW_TRY(const ir::BulkCopy c, ir::match_bulk_copy(*copy, facts_));
-    const std::int64_t elements = count_of(*c.target), slot = c.rows * c.columns;
-    if (c.rows % 8 != 0 || (depth != 0 && depth != elements / slot)) return refuse("slots of " + std::to_string(c.rows) + " rows in rings of different depths", "a multiple of 8 rows, one depth");
+    const std::int64_t elements = count_of(*c.tile), slot = c.rows * c.columns;
+    if (c.out || c.rows % 8 != 0 || (depth != 0 && depth != elements / slot)) return refuse("slots of " + std::to_string(c.rows) + " rows in rings of different depths", "a multiple of 8 rows, one depth");
     depth = elements / slot;
-    launch_.shared_bytes = (launch_.shared_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
-    ring_offsets_[c.target] = launch_.shared_bytes;
-    launch_.shared_bytes += elements * size_bytes(c.target->dtype);
+    ring_offsets_[c.tile] = make_room(elements * size_bytes(c.tile->dtype));
     for (std::int64_t column = 0; column < c.columns; column += kBlockColumns) bytes.push_back(c.rows * kRowBytes);
-    ring_copies_.emplace(c.target, c);
+    ring_copies_.emplace(c.tile, c);
+    use_map(c);
   }
+  std::int64_t shares = 1;
+  for (const ir::Loop* copy : loops_of(body, LoopKind::bulk)) {
+    LW_TRY(const ir::BulkCopy c, ir::match_bulk_copy(*copy, facts_));
+    if (!c.out) continue;
+    outgoing_.emplace(c.tile, c);
+    use_map(c);
+    outgoing_bytes_ = std::max(outgoing_bytes_, (count_of(*c.tile) * size_bytes(c.tile->dtype) + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment);
+  }
+  for (const ir::Loop* l : loops_of(body, LoopKind::thread_y))
+    for (const ir::Buffer& read : ir::buffers_of(l->body).read)
+      if (outgoing_.contains(read)) shares = launch_.consumers;
+  // The slots of a ring that is gone through once are free when it is over.
+  outgoing_in_ring_ = !is_repeated(body);
+  if (outgoing_in_ring_) launch_.shared_bytes = std::max(launch_.shared_bytes, outgoing_bytes_ * shares);
+  else outgoing_offset_ = make_room(outgoing_bytes_ * shares);
   ring_barriers_ = launch_.shared_bytes;
-  launch_.shared_bytes += depth * 16;
-  ring_ = RingState{rings[0]->var, {}, {}, {}, plan_ring(depth, launch_.consumers, bytes)};
-  // Long enough that every parity comes twice; what holds for two rounds holds for all.
-  return simulate_ring(ring_->plan, 4 * depth + 1);
+  launch_.shared_bytes += depth * 16 + (turns > 1 ? turns * 8 : 0);
+  ring_ = RingState{rings[0]->var, {}, plan_ring(depth, launch_.consumers, bytes, turns)};
+  // Long enough that every parity comes twice, and tiles of every remainder of the depth; what holds for these holds for all.
+  for (const std::int64_t iterations : {4 * depth + 1, depth - 1, depth, std::int64_t{1}}) LW_CHECK(simulate_ring(ring_->plan, iterations, 4 * turns + 1));
+  return Unit{};
 }
 
 Status BodyEmitter::emit_roles(const Stmt& body) {
   LW_CHECK(place_rings(body));
-  const std::int64_t consumers = launch_.consumers, depth = ring_->plan.depth;
+  const std::int64_t consumers = launch_.consumers, depth = ring_->plan.depth, turns = ring_->plan.turns;
   line("const unsigned lw_base = lw_shared_address(lw_shared), lw_full = lw_base + " + std::to_string(ring_barriers_) + ", lw_empty = lw_full + " + std::to_string(depth * 8) + ";");
-  line("if (threadIdx.x + threadIdx.y == 0) {");
-  line("  for (int i = 0; i < " + std::to_string(depth) + "; ++i) { lw_barrier_init(lw_full + i * 8, 1); lw_barrier_init(lw_empty + i * 8, " +
-       std::to_string(ring_->plan.empty_arrivals) + "); }");
-  line("  lw_barrier_fence();");
-  line("}");
-  line("__syncthreads();");
-  // Registers that the producer does not need; the sums of both sides are what the launch was given.
-  const std::string down = consumers == 2 ? "lw_registers_down_40();" : consumers == 3 ? "lw_registers_down_32();" : "";
-  const std::string up = consumers == 2 ? "lw_registers_up_232();" : consumers == 3 ? "lw_registers_up_160();" : "";
+  if (turns > 1) line("const unsigned lw_turns = lw_empty + " + std::to_string(depth * 8) + ";");
+  line("int lw_slot = 0;");
+  line("unsigned lw_phase = 0;");
+  const std::string all = std::to_string(consumers * kGroup + kProducerThreads);
   LW_CHECK(block("if (threadIdx.y == " + std::to_string(consumers) + ") ", [&] {
-    if (!down.empty()) line(down);
+    // Registers that the producer does not need; the sums of both sides are what the launch was given.
+    if (consumers > 1) line(consumers == 2 ? "lw_registers_down_40();" : "lw_registers_down_32();");
     role_ = Role::producer;
-    return block("if (threadIdx.x == 0) ", [&] { return emit_one(body); });
+    return block("if (threadIdx.x < " + std::to_string(kProducerThreads) + ") ", [&]() -> Status {
+      LW_CHECK(block("if (threadIdx.x == 0) ", [&] {
+        for (std::size_t i = 0; i < launch_.maps.size(); ++i) line("lw_prefetch_map(&m" + std::to_string(i) + ");");
+        line("for (int i = 0; i < " + std::to_string(depth) + "; ++i) { lw_barrier_init(lw_full + i * 8, 1); lw_barrier_init(lw_empty + i * 8, " +
+             std::to_string(ring_->plan.empty_arrivals) + "); }");
+        if (turns > 1) line("for (int i = 0; i < " + std::to_string(turns) + "; ++i) lw_barrier_init(lw_turns + i * 8, " + std::to_string(kConsumerWarps) + ");");
+        line("lw_barrier_fence();");
+        return Status(Unit{});
+      }));
+      // Copies begin at once; the others wait until the barriers are there.
+      line("__syncwarp();");
+      line("lw_start_" + all + "();");
+      return block("if (threadIdx.x == 0) ", [&] { return emit_one(body); });
+    });
   }));
-  return block("else ", [&] {
-    if (!up.empty()) line(up);
-    role_ = Role::consumer;
-    return emit_one(body);
+  return block("else ", [&]() -> Status {
+    if (consumers > 1) line(consumers == 2 ? "lw_registers_up_232();" : "lw_registers_up_160();");
+    line("lw_await_start_" + all + "();");
+    return emit_consumers(body);
   });
+}
+
+Status BodyEmitter::emit_consumers(const Stmt& body) {
+  // The first consumer's first turn needs nobody to pass it on.
+  if (ring_->plan.turns > 1) line("unsigned lw_turn = threadIdx.y == 0 ? 1 : 0;");
+  role_ = Role::consumer;
+  LW_CHECK(emit_one(body));
+  // The engine may still read what shared memory holds.
+  if (!outgoing_.empty()) line("if (threadIdx.x == 0) lw_outgoing_wait();");
+  return Unit{};
+}
+
+/// A loop over groups of threads around the ring: each of them does its own iteration, and in the others' turns no more
+/// than go forward in the ring.
+Status BodyEmitter::emit_turns(const ir::Loop& l) {
+  const std::string y = fresh("turn");
+  const auto others = [&](const std::string& from, const std::string& to) {
+    return block("for (int " + y + " = " + from + "; " + y + " < " + to + "; ++" + y + ") ", [&] {
+      bind(l.var, y, l.extent);
+      return emit_one(l.body);
+    });
+  };
+  const std::string all = std::to_string(ring_->plan.turns);
+  if (role_ != Role::consumer) return others("0", all);
+  role_ = Role::bystander;
+  LW_CHECK(others("0", "threadIdx.y"));
+  role_ = Role::consumer;
+  threads_[l.var] = {1, ring_->plan.turns};
+  LW_CHECK(block("", [&] {
+    bind(l.var, "(int)threadIdx.y", l.extent);
+    return emit_one(l.body);
+  }));
+  threads_.erase(l.var);
+  role_ = Role::bystander;
+  LW_CHECK(others("threadIdx.y + 1", all));
+  role_ = Role::consumer;
+  return Unit{};
 }
 
 Status BodyEmitter::emit_ring(const ir::Loop& l) {
   RingState& ring = *ring_;
+  const std::string depth_text = std::to_string(ring.plan.depth);
+  begin({l.extent});
+  std::string end = index(l.extent);
+  const std::string name = fresh(l.var.hint);
+  if (role_ == Role::bystander) {
+    line("lw_slot += " + end + ";");
+    line("lw_phase ^= lw_slot / " + depth_text + " & 1;");
+    line("lw_slot %= " + depth_text + ";");
+    return Unit{};
+  }
   ring.loop = l.var;
   ring.slot = ir::fresh_var("slot");
-  ring.slot_name = fresh("slot");
-  ring.phase = fresh("phase");
-  line("int " + ring.slot_name + " = 0;");
-  line("unsigned " + ring.phase + " = 0;");
-  begin({l.extent});
-  const std::string end = index(l.extent), name = fresh(l.var.hint);
-  // The slot instead of the iteration modulo the depth.
+  // The slot instead of the iteration modulo the depth. Where there are no more iterations than slots the index holds the
+  // iteration itself, or nothing when there is but one: the ring goes on from tile to tile, and the slot is another one.
   const Expr depth = ir::int_imm(ring.plan.depth);
+  const bool few = ir::as_int(l.extent).value_or(INT64_MAX) <= ring.plan.depth;
   const auto slot_for = [&](const Expr& e) {
-    const auto* x = ir::as<ir::Binary>(e);
-    const auto* v = x != nullptr && x->op == ir::BinaryOp::mod ? ir::as<ir::VarRef>(x->a) : nullptr;
-    return v != nullptr && v->var == l.var && ir::same(x->b, depth) ? ir::var(ring.slot) : e;
+    const auto* load = ir::as<ir::Load>(e);
+    if (load == nullptr || !ring_offsets_.contains(load->buffer)) return e;
+    const Expr first = ir::rewrite(load->index[0], [&](const Expr& i) {
+      const auto* x = ir::as<ir::Binary>(i);
+      const auto* v = x != nullptr && x->op == ir::BinaryOp::mod ? ir::as<ir::VarRef>(x->a) : nullptr;
+      return v != nullptr && v->var == l.var && ir::same(x->b, depth) ? few ? ir::int_imm(0) : ir::var(ring.slot) : i;
+    });
+    if (!few) return ir::load(load->buffer, {first});
+    const Expr slot_begin = ir::var(ring.slot) * ir::int_imm(count_of(*load->buffer) / ring.plan.depth);
+    return ir::load(load->buffer, {ir::substitute(first, {{l.var, ir::int_imm(0)}}) + slot_begin});
   };
   const Stmt body = ir::rewrite(l.body, slot_for, [](const Stmt& s) { return s; });
   std::vector<Stmt> copies, products;
   for (const Stmt& s : ir::as<ir::Seq>(body) != nullptr ? ir::as<ir::Seq>(body)->items : std::vector<Stmt>{body})
     (has_loop(s, LoopKind::bulk) ? copies : products).push_back(s);
+  if (role_ == Role::consumer) {
+    line("int lw_last = -1;");
+    LW_CHECK(emit_ring_ops(ring.plan.consumer_first, {}, ir::seq({})));
+  }
+  // A loop of one iteration would be taken apart, and ptxas would no longer see that all threads of the warps go through it.
+  if (ir::as_int(l.extent) == 1) end = "lw_unknown(1)";
   line("#pragma unroll 1");  // copies of the body would share registers that products under way write
   LW_CHECK(block("for (int " + name + " = 0; " + name + " < " + end + "; ++" + name + ") ", [&]() -> Status {
     bind(l.var, name, l.extent);
-    bind(ring.slot, ring.slot_name, depth);
-    LW_CHECK(emit_ring_ops(role_ == Role::producer ? ring.plan.producer : ring.plan.consumer, copies, ir::seq(products)));
-    if (role_ == Role::consumer) line("lw_last = " + ring.slot_name + ";");
-    line("if (++" + ring.slot_name + " == " + std::to_string(ring.plan.depth) + ") { " + ring.slot_name + " = 0; " + ring.phase + " ^= 1; }");
+    bind(ring.slot, "lw_slot", depth);
+    in_ring_ = true;
+    const Status status = emit_ring_ops(role_ == Role::producer ? ring.plan.producer : ring.plan.consumer, copies, ir::seq(products));
+    in_ring_ = false;
+    LW_CHECK(status);
+    if (role_ == Role::consumer) line("lw_last = lw_slot;");
+    line("if (++lw_slot == " + depth_text + ") { lw_slot = 0; lw_phase ^= 1; }");
     return Unit{};
   }));
   if (role_ == Role::producer) return Unit{};
   LW_CHECK(emit_ring_ops(ring.plan.consumer_last, {}, ir::seq({})));
   for (const auto& [buffer, f] : fragments_)
     for (std::int64_t t = 0; t < f.tiles; ++t) line("lw_settled_" + std::to_string(f.columns / 2) + "(" + f.name + "[" + std::to_string(t) + "]);");
+  // Tiles on their way out lie where others may still read a slot.
+  if (outgoing_in_ring_ && !outgoing_.empty() && launch_.consumers > 1)
+    line("lw_row_barrier(" + std::to_string(launch_.consumers) + ", " + std::to_string(launch_.block.threads()) + ");");
   return Unit{};
 }
 
 Status BodyEmitter::emit_ring_ops(const std::vector<RingOp>& ops, const std::vector<Stmt>& copies, const Stmt& products) {
-  const RingState& ring = *ring_;
-  const std::string full = "lw_full + " + ring.slot_name + " * 8", empty = "lw_empty + " + ring.slot_name + " * 8";
+  const std::string full = "lw_full + lw_slot * 8", empty = "lw_empty + lw_slot * 8";
   bool copied = false;
   for (const RingOp& op : ops) {
     switch (op.action) {
-      case RingAction::wait_empty: line("lw_wait(" + empty + ", " + ring.phase + " ^ 1);"); break;
-      case RingAction::wait_full: line("lw_wait(" + full + ", " + ring.phase + ");"); break;
+      case RingAction::wait_empty: line("lw_wait(" + empty + ", lw_phase ^ 1);"); break;
+      case RingAction::wait_full: line("lw_wait(" + full + ", lw_phase);"); break;
       case RingAction::expect: line("lw_expect(" + full + ", " + std::to_string(op.bytes) + ");"); break;
       case RingAction::copy:
         // One statement of the kernel is as many operations as it has blocks of columns.
@@ -192,6 +270,13 @@ Status BodyEmitter::emit_ring_ops(const std::vector<RingOp>& ops, const std::vec
         // -1 before the first iteration.
         line("if ((threadIdx.x & 31) == 0 && lw_last >= 0) lw_release(lw_empty + lw_last * 8);");
         break;
+      case RingAction::take_turn:
+        line("lw_wait(lw_turns + threadIdx.y * 8, lw_turn);");
+        line("lw_turn ^= 1;");
+        break;
+      case RingAction::pass_turn:
+        line("if ((threadIdx.x & 31) == 0) lw_release(lw_turns + (threadIdx.y + 1) % " + std::to_string(ring_->plan.turns) + " * 8);");
+        break;
     }
   }
   return Unit{};
@@ -199,29 +284,30 @@ Status BodyEmitter::emit_ring_ops(const std::vector<RingOp>& ops, const std::vec
 
 int BodyEmitter::use_map(const ir::BulkCopy& c) {
   TensorMap map;
-  const std::size_t rank = c.source->shape.size();
+  const std::size_t rank = c.param->shape.size();
   for (std::size_t d = rank; d-- > 0;)
-    map.box.push_back(static_cast<std::int32_t>(d + 1 == rank ? kBlockColumns : c.row_dim == d ? c.rows : 1));
+    map.box.push_back(static_cast<std::int32_t>(d + 1 == rank ? std::min(c.columns, kBlockColumns) : c.row_dim == d ? c.rows : 1));
   for (std::size_t i = 0; i < launch_.maps.size(); ++i)
-    if (launch_.map_sources[i] == c.source && launch_.maps[i].box == map.box) return static_cast<int>(i);
+    if (launch_.map_sources[i] == c.param && launch_.maps[i].box == map.box) return static_cast<int>(i);
   launch_.maps.push_back(std::move(map));
-  launch_.map_sources.push_back(c.source);
+  launch_.map_sources.push_back(c.param);
   return static_cast<int>(launch_.maps.size()) - 1;
 }
 
 /// A copy to the current slot, a block of columns at a time.
 Status BodyEmitter::emit_bulk(const ir::Loop& l) {
   LW_TRY(const ir::BulkCopy c, ir::match_bulk_copy(l, facts_));
-  const std::int64_t slot_bytes = c.rows * c.columns * size_bytes(c.target->dtype);
+  if (c.out) return emit_outgoing(c);
+  const std::int64_t slot_bytes = c.rows * c.columns * size_bytes(c.tile->dtype);
   const int map = use_map(c);
   begin(c.at);
   std::vector<std::string> at;
   for (std::size_t d = c.at.size(); d-- > 0;) at.push_back(index(c.at[d]));
   for (std::int64_t column = 0; column < c.columns; column += kBlockColumns) {
-    std::string text = "lw_copy_" + std::to_string(at.size()) + "(lw_base + " + std::to_string(ring_offsets_.at(c.target) + column / kBlockColumns * c.rows * kRowBytes) + " + " +
-                       ring_->slot_name + " * " + std::to_string(slot_bytes) + ", &m" + std::to_string(map) + ", ";
+    std::string text = "lw_copy_" + std::to_string(at.size()) + "(lw_base + " + std::to_string(ring_offsets_.at(c.tile) + column / kBlockColumns * c.rows * kRowBytes) +
+                       " + lw_slot * " + std::to_string(slot_bytes) + ", &m" + std::to_string(map) + ", ";
     for (std::size_t d = 0; d < at.size(); ++d) text += at[d] + (d == 0 && column > 0 ? " + " + std::to_string(column) : "") + ", ";
-    line(text + "lw_full + " + ring_->slot_name + " * 8);");
+    line(text + "lw_full + lw_slot * 8);");
   }
   return Unit{};
 }
@@ -234,9 +320,9 @@ Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
   for (std::int64_t y = 0; y < launch_.consumers; ++y) {
     std::map<ir::Var, std::int64_t> values;
     for (const auto& [v, loop] : threads_) values[v] = loop.axis == 1 ? y : 0;
-    const auto at = evaluate(ir::substitute(p.acc_at, lets_), values);
+    const auto at = at_threads(ir::substitute(p.acc_at, lets_), values);
     const std::int64_t of_tile = kTileRows * p.row_step;
-    const std::int64_t found = at && *at % of_tile == 0 ? *at / of_tile - y * f.tiles : -1;
+    const std::int64_t found = at && *at % of_tile == 0 ? *at / of_tile - f.tiles_before(y) : -1;
     if (found < 0 || found >= f.tiles || (tile && *tile != found))
       return refuse("warpgroups do not own neighbouring tiles of `" + p.acc->name + "`", "rows split into warpgroups, tiles and 64 rows");
     tile = found;
@@ -260,7 +346,7 @@ Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
     begin({bytes});
     // From one block of 64 rows or columns to the next; not looked at where the summands lie side by side.
     const std::int64_t leading = transposed[i] ? c.rows * kRowBytes : 16;
-    descriptors[i] = name_value("unsigned long long", "lw_descriptor(lw_base + " + std::to_string(ring_offsets_.at(o.buffer)) + " + " + ring_->slot_name + " * " +
+    descriptors[i] = name_value("unsigned long long", "lw_descriptor(lw_base + " + std::to_string(ring_offsets_.at(o.buffer)) + " + lw_slot * " +
                                                           std::to_string(c.rows * c.columns * 2) + " + " + index(bytes) + ", " + std::to_string(leading) + ")");
     step_bytes[i][0] = transposed[i] ? kSummands * kRowBytes : kSummands * 2;
     step_bytes[i][1] = transposed[i] ? kBlockColumns * kRowBytes : c.rows * kRowBytes;
@@ -282,6 +368,7 @@ Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
 Status BodyEmitter::allocate_fragment(const ir::Alloc& a) {
   const auto products = loops_of(a.body, LoopKind::mma);
   Fragment f{fresh(a.buffer->name), 1, 0};
+  f.groups = ring_->plan.turns > 1 ? 1 : launch_.consumers;
   for (const ir::Loop* l : products) {
     const auto p = ir::match_matrix_product(*l, facts_);
     if (!p.ok()) return refuse(p.error().found, p.error().works);
@@ -290,18 +377,15 @@ Status BodyEmitter::allocate_fragment(const ir::Alloc& a) {
     f.row_step = p->row_step;
     f.column_step = p->column_step;
   }
-  const std::int64_t count = count_of(*a.buffer), of_groups = kTileRows * f.columns * launch_.consumers;
+  const std::int64_t count = count_of(*a.buffer), of_groups = kTileRows * f.columns * f.groups;
   if (f.columns == 0 || of_groups == 0 || count % of_groups != 0)
-    return refuse("the fragment `" + a.buffer->name + "` of " + std::to_string(count) + " elements is not shared out among " + std::to_string(launch_.consumers) + " warpgroups",
+    return refuse("the fragment `" + a.buffer->name + "` of " + std::to_string(count) + " elements is not shared out among " + std::to_string(f.groups) + " warpgroups",
                   "a product on tensor cores inside, 64 rows of it a multiple of times in each warpgroup");
   f.tiles = count / of_groups;
-  const std::int64_t rows = f.tiles * launch_.consumers * kTileRows;
+  const std::int64_t rows = f.tiles * f.groups * kTileRows;
   if (f.column_step == 1 ? f.row_step != f.columns : f.column_step != rows) return refuse("the fragment `" + a.buffer->name + "` has gaps", "a tile of exactly the rows and columns");
   fragments_[a.buffer] = f;
-  if (role_ == Role::consumer) {
-    line("float " + f.name + "[" + std::to_string(f.tiles) + "][" + std::to_string(f.columns / 2) + "];");
-    line("int lw_last = -1;");
-  }
+  if (role_ == Role::consumer) line("float " + f.name + "[" + std::to_string(f.tiles) + "][" + std::to_string(f.columns / 2) + "];");
   return emit_one(a.body);
 }
 
@@ -316,12 +400,12 @@ std::string BodyEmitter::fragment_element(const ir::Buffer& buffer, const Expr& 
       std::map<ir::Var, std::int64_t> values;
       for (const auto& [v, loop] : threads_) values[v] = loop.axis == 1 ? y : x;
       // Under a condition that lets one row alone pass, the index may say no more which thread has it.
-      const bool excluded = std::any_of(conditions_.begin(), conditions_.end(), [&](const Expr& c) { return evaluate(ir::substitute(c, lets_), values) == 0; });
+      const bool excluded = std::any_of(conditions_.begin(), conditions_.end(), [&](const Expr& c) { return at_threads(ir::substitute(c, lets_), values) == 0; });
       if (excluded) continue;
-      const auto at = evaluate(position, values);
+      const auto at = at_threads(position, values);
       const std::int64_t row = !at ? 0 : f.column_step == 1 ? *at / f.row_step : *at % f.column_step;
       const std::int64_t column = !at ? 0 : f.column_step == 1 ? *at % f.row_step : *at / f.column_step;
-      const std::int64_t in_tile = row % kTileRows, tile = row / kTileRows - y * f.tiles;
+      const std::int64_t in_tile = row % kTileRows, tile = row / kTileRows - f.tiles_before(y);
       const std::int64_t owner = in_tile / 16 * 32 + in_tile % 8 * 4 + column % 8 / 2;
       const std::pair found{tile, column / 8 * 4 + in_tile / 8 % 2 * 2 + column % 2};
       if (!at || *at < 0 || tile < 0 || tile >= f.tiles || owner != x || (place && *place != found)) {

@@ -87,8 +87,8 @@ void BodyEmitter::barrier() {
 }
 
 Status BodyEmitter::emit_one(const Stmt& s) {
-  if (role_ == Role::producer && !feeds_ring(s)) return Unit{};
-  if (barriers_.contains(s.get())) barrier();
+  if (goes_along() && !in_ring_ && !has_ring(s)) return Unit{};
+  if (barriers_.contains(s.get()) && !goes_along()) barrier();
   return std::visit(ir::on{[&](const ir::Loop& l) { return emit_loop(l); },
                            [&](const ir::Store& x) -> Status {
                              begin({x.value});
@@ -105,6 +105,11 @@ Status BodyEmitter::emit_one(const Stmt& s) {
                            [&](const ir::Alloc& a) { return block("", [&] { return allocate(a); }); },
                            [&](const ir::Seq& q) -> Status {
                              for (std::size_t i = 0; i < q.items.size(); ++i) {
+                               LW_TRY(const std::size_t stored, emit_matrices(q.items, i));
+                               if (stored > 0) {
+                                 i += stored - 1;
+                                 continue;
+                               }
                                if (i == 0 || !is_copy(q.items[i - 1])) load_ahead(q.items, i);
                                LW_CHECK(emit_one(q.items[i]));
                              }
@@ -123,6 +128,7 @@ Status BodyEmitter::emit_loop(const ir::Loop& l) {
   if (l.kind == LoopKind::mma && ring_) return emit_matrix_product(l);
   if (l.kind == LoopKind::across && extent && *extent > 1) return emit_across(l);
   if (const auto axis = thread_axis(l.kind); axis && extent) {
+    if (ring_ && has_ring(l.body)) return emit_turns(l);
     if (!is_in_axis(*axis)) return emit_thread_loop(l);
   }
   if (l.kind == LoopKind::vectorize && extent && *extent > 1 && *extent <= 64) return emit_lanes(l);
@@ -132,6 +138,7 @@ Status BodyEmitter::emit_loop(const ir::Loop& l) {
   const bool narrow = fits_int(l.extent);
   const std::string type = narrow ? "int" : "long long";
   ++serial_loops_;
+  if (ring_ && has_ring(l.body)) line("#pragma unroll 1");
   const Status status = block("for (" + type + " " + name + " = 0; " + name + " < " + end + "; ++" + name + ") ", [&] {
     bind(l.var, name, l.extent);
     narrow_[l.var] = narrow;

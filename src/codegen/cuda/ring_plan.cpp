@@ -41,11 +41,13 @@ struct Copy {
 
 class Simulation {
  public:
-  Simulation(const RingPlan& plan, std::int64_t iterations) : plan_(plan), iterations_(iterations), slots_(static_cast<std::size_t>(plan.depth)) {
+  Simulation(const RingPlan& plan, std::int64_t iterations, std::int64_t tiles)
+      : plan_(plan), of_tile_(iterations), tiles_(tiles), slots_(static_cast<std::size_t>(plan.depth)), turns_(static_cast<std::size_t>(plan.turns)) {
     for (Slot& s : slots_) s.empty.arrivals = s.empty.missing = plan.empty_arrivals;
-    slot_bytes_ = 0;
     for (const RingOp& op : plan.producer) slot_bytes_ += op.action == RingAction::copy ? op.bytes : 0;
     roles_.resize(static_cast<std::size_t>(plan.consumers) + 1);
+    for (std::size_t r = 1; plan.turns > 1 && r < roles_.size(); ++r) roles_[r].tile = static_cast<std::int64_t>(r) - 1;
+    for (Barrier& b : turns_) b.arrivals = b.missing = kWarpsOfGroup;
   }
 
   Status run() {
@@ -63,16 +65,31 @@ class Simulation {
   }
 
  private:
+  enum class Part : std::uint8_t { first, each, last };
   struct Role {
-    std::int64_t iteration = 0;
+    std::int64_t tile = 0, iteration = 0;  ///< the iteration of the tile
+    Part part = Part::first;
     std::size_t op = 0;
-    std::set<std::int64_t> reading;  ///< iterations whose slots the tensor cores may still read
+    std::int64_t turns_taken = 0;
+    std::set<std::int64_t> reading;  ///< iterations of the ring whose slots the tensor cores may still read
   };
 
   Slot& slot(std::int64_t iteration) { return slots_[static_cast<std::size_t>(iteration % plan_.depth)]; }
+  /// Counted over all tiles.
+  std::int64_t iteration_of(const Role& role) const { return role.tile * of_tile_ + role.iteration; }
   const std::vector<RingOp>* program(std::size_t r, const Role& role) const {
-    if (role.iteration < iterations_) return r == 0 ? &plan_.producer : &plan_.consumer;
-    return r != 0 && role.iteration == iterations_ ? &plan_.consumer_last : nullptr;
+    static const std::vector<RingOp> nothing;
+    if (role.tile >= tiles_) return nullptr;
+    if (r == 0) return role.part == Part::each ? &plan_.producer : &nothing;
+    return role.part == Part::first ? &plan_.consumer_first : role.part == Part::each ? &plan_.consumer : &plan_.consumer_last;
+  }
+
+  /// Behind the last operation of a part.
+  void go_on(std::size_t r, Role& role) const {
+    role.op = 0;
+    if (role.part == Part::each) ++role.iteration;
+    if (role.part != Part::last) role.part = role.iteration < of_tile_ ? Part::each : Part::last;
+    else role.part = Part::first, role.iteration = 0, role.tile += r > 0 ? plan_.turns : 1;
   }
 
   /// One operation of a role; false when it waits or is done.
@@ -81,8 +98,7 @@ class Simulation {
     const auto* ops = program(r, role);
     if (failure_ || ops == nullptr) return false;
     if (role.op == ops->size()) {
-      role.op = 0;
-      ++role.iteration;
+      go_on(r, role);
       return true;
     }
     if (!act((*ops)[role.op], role, static_cast<std::int64_t>(r))) return false;
@@ -91,8 +107,8 @@ class Simulation {
   }
 
   bool act(const RingOp& op, Role& role, std::int64_t who) {
-    Slot& s = slot(role.iteration);
-    const std::int64_t round = role.iteration / plan_.depth;
+    const std::int64_t iteration = iteration_of(role), round = iteration / plan_.depth;
+    Slot& s = slot(iteration);
     switch (op.action) {
       case RingAction::wait_empty: return s.empty.is_over((round & 1) ^ 1);
       case RingAction::wait_full: return s.full.is_over(round & 1);
@@ -103,28 +119,40 @@ class Simulation {
         s.full.settle();
         return true;
       case RingAction::copy:
-        if (!s.readers.empty()) failure_ = fail("iteration " + std::to_string(role.iteration) + " fills a slot that is still read", "a wait for the slot's release");
-        copies_.push_back({role.iteration, op.bytes});
+        if (!s.readers.empty()) failure_ = fail("iteration " + std::to_string(iteration) + " fills a slot that is still read", "a wait for the slot's release");
+        copies_.push_back({iteration, op.bytes});
         return true;
       case RingAction::multiply:
-        if (s.filled_by != role.iteration) failure_ = fail("iteration " + std::to_string(role.iteration) + " reads a slot that is not full", "a wait for all bytes of its copies");
-        role.reading.insert(role.iteration);
+        if (s.filled_by != iteration) failure_ = fail("iteration " + std::to_string(iteration) + " reads a slot that is not full", "a wait for all bytes of its copies");
+        role.reading.insert(iteration);
         s.readers.insert(who);
         return true;
       case RingAction::settle:
-        while (!role.reading.empty() && *role.reading.begin() <= role.iteration - op.back - (role.iteration == iterations_ ? 1 : 0)) {
+        while (!role.reading.empty() && *role.reading.begin() <= iteration - op.back - (role.part == Part::last ? 1 : 0)) {
           slot(*role.reading.begin()).readers.erase(who);
           role.reading.erase(role.reading.begin());
         }
         return true;
       case RingAction::release: release(op, role); return true;
+      case RingAction::take_turn:
+        // The first consumer's first turn needs nobody to pass it on.
+        if (!turns_[static_cast<std::size_t>(who - 1)].is_over((role.turns_taken & 1) ^ (who == 1 ? 1 : 0))) return false;
+        ++role.turns_taken;
+        return true;
+      case RingAction::pass_turn: {
+        Barrier& next = turns_[static_cast<std::size_t>(who % plan_.turns)];
+        next.missing -= kWarpsOfGroup;
+        if (next.missing < 0) failure_ = fail("a turn is passed on twice", "once for each tile");
+        next.settle();
+        return true;
+      }
     }
     return true;
   }
 
   void release(const RingOp& op, const Role& role) {
-    const std::int64_t which = role.iteration - op.back;
-    if (which < 0 || which >= iterations_) return;
+    const std::int64_t of_tile = role.iteration - op.back, which = iteration_of(role) - op.back;
+    if (of_tile < 0 || of_tile >= of_tile_) return;
     if (role.reading.contains(which)) failure_ = fail("iteration " + std::to_string(which) + "'s slot is released while it is read", "a release behind the wait for the tensor cores");
     Barrier& empty = slot(which).empty;
     empty.missing -= kWarpsOfGroup;
@@ -146,7 +174,7 @@ class Simulation {
   Status finish() const {
     for (std::size_t r = 0; r < roles_.size(); ++r)
       if (program(r, roles_[r]) != nullptr)
-        return fail((r == 0 ? std::string("the producer") : "consumer " + std::to_string(r - 1)) + " waits for ever in iteration " + std::to_string(roles_[r].iteration),
+        return fail((r == 0 ? std::string("the producer") : "consumer " + std::to_string(r - 1)) + " waits for ever in iteration " + std::to_string(iteration_of(roles_[r])),
                     "a release of every slot by every consumer, and as many bytes as are expected");
     for (const Slot& s : slots_)
       if (s.full.missing != s.full.arrivals || s.full.bytes != 0 || s.empty.missing != s.empty.arrivals)
@@ -155,8 +183,9 @@ class Simulation {
   }
 
   const RingPlan& plan_;
-  std::int64_t iterations_, slot_bytes_;
+  std::int64_t of_tile_, tiles_, slot_bytes_ = 0;
   std::vector<Slot> slots_;
+  std::vector<Barrier> turns_;
   std::vector<Role> roles_;    ///< the producer, then the consumers
   std::vector<Copy> copies_;   ///< under way
   std::optional<Error> failure_;
@@ -164,8 +193,8 @@ class Simulation {
 
 }  // namespace
 
-RingPlan plan_ring(std::int64_t depth, std::int64_t consumers, const std::vector<std::int64_t>& copy_bytes) {
-  RingPlan out{depth, consumers, consumers * kWarpsOfGroup, {}, {}, {}};
+RingPlan plan_ring(std::int64_t depth, std::int64_t consumers, const std::vector<std::int64_t>& copy_bytes, std::int64_t turns) {
+  RingPlan out{depth, consumers, (turns > 1 ? 1 : consumers) * kWarpsOfGroup, {}, turns, {}, {}, {}};
   std::int64_t bytes = 0;
   for (const std::int64_t b : copy_bytes) bytes += b;
   out.producer = {{RingAction::wait_empty, 0, 0}, {RingAction::expect, bytes, 0}};
@@ -173,9 +202,14 @@ RingPlan plan_ring(std::int64_t depth, std::int64_t consumers, const std::vector
   // The slot before is released when this one's products are under way, so that the tensor cores never run dry.
   out.consumer = {{RingAction::wait_full, 0, 0}, {RingAction::multiply, 0, 0}, {RingAction::settle, 0, 1}, {RingAction::release, 0, 1}};
   out.consumer_last = {{RingAction::settle, 0, 0}, {RingAction::release, 0, 1}};
+  if (turns > 1) {
+    out.consumer_first = {{RingAction::take_turn, 0, 0}};
+    // The next consumer's products queue up behind these.
+    out.consumer_last.insert(out.consumer_last.begin(), {RingAction::pass_turn, 0, 0});
+  }
   return out;
 }
 
-Status simulate_ring(const RingPlan& plan, std::int64_t iterations) { return Simulation(plan, iterations).run(); }
+Status simulate_ring(const RingPlan& plan, std::int64_t iterations, std::int64_t tiles) { return Simulation(plan, iterations, tiles).run(); }
 
 }  // namespace loopwright::codegen

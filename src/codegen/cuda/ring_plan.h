@@ -1,5 +1,10 @@
 // What the roles of a ring do in one iteration, as data: the text is printed from it and the simulator runs it.
 //
+// The ring goes on from one tile of the result to the next: iterations are counted over all tiles of a block. All consumers
+// work on every tile, or, with turns, each has tiles of its own: consumer c those with the number c modulo the turns. A
+// parity tells only neighbouring rounds of a slot apart, so a consumer may look at the ring only when the one before it has
+// seen all of its tile: a barrier for each consumer, `turn`, hands that on (four arrivals, of the warps that had the turn).
+//
 // A ring has `depth` slots with two barriers each: `full` (one arrival, of the producer, and the bytes of the slot's
 // copies) and `empty` (arrivals of the consumers' warps). Iteration i uses slot i mod depth in round i / depth. A barrier's
 // phase changes when its arrivals and bytes are complete; who waits names the parity of the phase that has to be over.
@@ -20,7 +25,9 @@ enum class RingAction : std::uint8_t {
   wait_full,
   multiply,    ///< begins to read the slot
   settle,      ///< until all multiplications but those of the last `back` iterations are done
-  release,     ///< arrives at `empty` of the slot used `back` iterations ago, if there was one
+  release,     ///< arrives at `empty` of the slot used `back` iterations ago, if that was for this tile
+  take_turn,   ///< until the consumer before this one has passed the turn on; the first consumer begins
+  pass_turn,
 };
 
 struct RingOp {
@@ -34,16 +41,18 @@ struct RingPlan {
   std::int64_t consumers = 1;          ///< warpgroups
   std::int64_t empty_arrivals = 4;     ///< of all consumers together
   std::vector<RingOp> producer;        ///< each iteration
+  std::int64_t turns = 1;              ///< consumers that have tiles of their own
+  std::vector<RingOp> consumer_first;  ///< in front of the iterations of a tile
   std::vector<RingOp> consumer;        ///< each iteration, every consumer
-  std::vector<RingOp> consumer_last;   ///< behind the loop
+  std::vector<RingOp> consumer_last;   ///< behind the iterations of a tile
 };
 
-/// The plan of a ring whose slots are filled by copies of so many bytes.
-RingPlan plan_ring(std::int64_t depth, std::int64_t consumers, const std::vector<std::int64_t>& copy_bytes);
+/// The plan of a ring whose slots are filled by copies of so many bytes. `turns`: 1, or all consumers.
+RingPlan plan_ring(std::int64_t depth, std::int64_t consumers, const std::vector<std::int64_t>& copy_bytes, std::int64_t turns = 1);
 
-/// Runs producer, engine and consumers as coroutines with counted tokens for so many iterations, the engine as late as it
-/// can be. compile_failed for a deadlock, a slot that is overwritten while it is read or read before it is full, bytes that
+/// Runs producer, engine and consumers as coroutines with counted tokens for so many tiles of so many iterations each, the
+/// engine as late as it can be. compile_failed for a deadlock, a slot that is overwritten while it is read or read before it is full, bytes that
 /// do not add up, and barriers that are left in the middle of a phase.
-Status simulate_ring(const RingPlan& plan, std::int64_t iterations);
+Status simulate_ring(const RingPlan& plan, std::int64_t iterations, std::int64_t tiles = 1);
 
 }  // namespace loopwright::codegen

@@ -13,6 +13,7 @@ constexpr std::string_view kFunction = "static __device__ __forceinline__ ";
 /// Always there when anything of this file is.
 constexpr std::string_view kCommon = R"(struct __align__(64) lw_tensor_map { unsigned long long words[16]; };
 static __device__ __forceinline__ unsigned lw_shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+static __device__ __forceinline__ void lw_prefetch_map(const lw_tensor_map* map) { asm volatile("prefetch.tensormap [%0];" : : "l"(map) : "memory"); }
 static __device__ __forceinline__ void lw_barrier_init(unsigned barrier, unsigned arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(barrier), "r"(arrivals) : "memory");
 }
@@ -36,6 +37,13 @@ static __device__ __forceinline__ void lw_wait(unsigned barrier, unsigned parity
 static __device__ __forceinline__ unsigned long long lw_descriptor(unsigned address, unsigned leading) {
   return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16 | 64ull << 32 | 1ull << 62;
 }
+static __device__ __forceinline__ int lw_unknown(int value) { asm volatile("" : "+r"(value)); return value; }
+static __device__ __forceinline__ void lw_store_matrices(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" : : "r"(row), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+static __device__ __forceinline__ void lw_outgoing_fence() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
+static __device__ __forceinline__ void lw_outgoing_commit() { asm volatile("cp.async.bulk.commit_group;" : : : "memory"); }
+static __device__ __forceinline__ void lw_outgoing_wait() { asm volatile("cp.async.bulk.wait_group.read 0;" : : : "memory"); }
 static __device__ __forceinline__ void lw_products_begin() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
 static __device__ __forceinline__ void lw_products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
 )";
@@ -90,6 +98,20 @@ std::string copy_text(const std::string& dims) {
          std::to_string(rank + 2) + "];\"\n    : : \"r\"(to), \"l\"(map)" + inputs + ", \"r\"(barrier) : \"memory\");\n}\n";
 }
 
+/// A copy of a box from shared memory.
+std::string copy_out_text(const std::string& dims) {
+  const std::int64_t rank = std::atoll(dims.c_str());
+  std::string parameters, coordinates, inputs;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    parameters += ", int c" + std::to_string(i);
+    coordinates += (i ? ", %" : "%") + std::to_string(i + 2);
+    inputs += ", \"r\"(c" + std::to_string(i) + ")";
+  }
+  return std::string(kFunction) + "void lw_copy_out_" + dims + "(unsigned from, const lw_tensor_map* map" + parameters + ") {\n" +
+         "  asm volatile(\"cp.async.bulk.tensor." + dims + "d.global.shared::cta.tile.bulk_group [%1, {" + coordinates + "}], [%0];\"\n    : : \"r\"(from), \"l\"(map)" +
+         inputs + " : \"memory\");\n}\n";
+}
+
 }  // namespace
 
 std::string tensor_core_prelude(std::string_view text) {
@@ -97,6 +119,11 @@ std::string tensor_core_prelude(std::string_view text) {
   std::string out(kCommon);
   for (const std::string& n : find_calls(text, "lw_products_wait_"))
     out += std::string(kFunction) + "void lw_products_wait_" + n + "() { asm volatile(\"wgmma.wait_group.sync.aligned " + n + ";\" : : : \"memory\"); }\n";
+  // The hardware's barrier behind those that lw_row_barrier counts.
+  for (const std::string& n : find_calls(text, "lw_start_"))
+    out += std::string(kFunction) + "void lw_start_" + n + "() { asm volatile(\"bar.arrive 15, " + n + ";\" : : : \"memory\"); }\n";
+  for (const std::string& n : find_calls(text, "lw_await_start_"))
+    out += std::string(kFunction) + "void lw_await_start_" + n + "() { asm volatile(\"bar.sync 15, " + n + ";\" : : : \"memory\"); }\n";
   for (const char* way : {"up", "down"})
     for (const std::string& n : find_calls(text, std::string("lw_registers_") + way + "_"))
       out += std::string(kFunction) + "void lw_registers_" + way + "_" + n + "() { asm volatile(\"setmaxnreg." + (way[0] == 'u' ? "inc" : "dec") + ".sync.aligned.u32 " + n + ";\"); }\n";
@@ -104,7 +131,9 @@ std::string tensor_core_prelude(std::string_view text) {
   for (const std::string& n : find_calls(text, "lw_settled_"))
     out += std::string(kFunction) + "void lw_settled_" + n + "(float (&d)[" + n + "]) { asm volatile(\"\" : " + accumulators(std::atoll(n.c_str())) + "); }\n";
   for (const std::string& n : find_calls(text, "lw_wgmma_")) out += product_text(n);
-  for (const std::string& n : find_calls(text, "lw_copy_")) out += copy_text(n);
+  for (const std::string& n : find_calls(text, "lw_copy_"))
+    if (std::isdigit(static_cast<unsigned char>(n[0])) != 0) out += copy_text(n);
+  for (const std::string& n : find_calls(text, "lw_copy_out_")) out += copy_out_text(n);
   return out;
 }
 

@@ -5,12 +5,14 @@
 
 #include "src/schedule/steps/assume.h"
 #include "src/schedule/steps/bind.h"
+#include "src/schedule/steps/bulk.h"
 #include "src/schedule/steps/compute_at.h"
 #include "src/schedule/steps/fuse.h"
 #include "src/schedule/steps/fuse_epilogue.h"
 #include "src/schedule/steps/hold.h"
 #include "src/schedule/steps/inline_buffer.h"
 #include "src/schedule/steps/merge.h"
+#include "src/schedule/steps/persist.h"
 #include "src/schedule/steps/reduce_across.h"
 #include "src/schedule/steps/reorder.h"
 #include "src/schedule/steps/ring.h"
@@ -25,6 +27,7 @@
 namespace loopwright::schedule {
 
 using Step = std::variant<Split, Fuse, Merge, Reorder, Parallel, Bind, Unroll, Vectorize, InlineBuffer, ComputeAt,
-                          FuseEpilogue, Hold, Stage, ReduceAcross, ValueFirst, Tensorize, Ring, Stream, AssumeMultiple, AssumeAlignment>;
+                          FuseEpilogue, Hold, Stage, ReduceAcross, ValueFirst, Tensorize, Ring, Bulk, Persist, Stream,
+                          AssumeMultiple, AssumeAlignment>;
 
 }  // namespace loopwright::schedule

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/ir/engine.h"
+#include "src/schedule/engine_copy.h"
 #include "src/schedule/tile.h"
 
 namespace loopwright::schedule {
@@ -15,36 +15,12 @@ namespace {
 
 constexpr ErrorCode kNoRing = ErrorCode::illegal_ring;
 constexpr std::int64_t kMostSlots = 16;
-constexpr std::int64_t kUnitBytes = 16;     ///< what the engine can address
-constexpr std::int64_t kSwizzleBytes = 128; ///< a row of a slot
-constexpr std::int64_t kMostRows = 256;
-constexpr std::size_t kMostDims = 5;
 
 /// A copy in front of the rest of a loop's body.
 struct StagedCopy {
   ir::Buffer buffer;
   Stmt copy;
 };
-
-/// What keeps the engine from the copy; empty for nothing.
-std::string find_copy_obstacle(const ir::Kernel& k, const ir::BulkCopy& c, const ir::Facts& facts) {
-  const std::int64_t bytes = size_bytes(c.source->dtype);
-  const std::string source = "`" + c.source->name + "`";
-  if (bytes != 2) return source + " has elements of " + std::to_string(bytes) + " bytes";
-  if (!is_param(k, c.source)) return source + " is no parameter";
-  if (c.source->shape.size() > kMostDims) return source + " has more than five dimensions";
-  if (c.columns * bytes % kSwizzleBytes != 0) return "rows of " + std::to_string(c.columns * bytes) + " bytes, no multiple of 128";
-  if (c.rows % 8 != 0) return std::to_string(c.rows) + " rows, no multiple of 8";
-  if (c.rows > kMostRows) return std::to_string(c.rows) + " rows, more than 256";
-  if (k.guard.alignment_bytes % kUnitBytes != 0) return "buffers begin at any address";
-  for (std::size_t d = 0; d < c.source->shape.size(); ++d) {
-    const Expr stride = ir::simplify(ir::stride_of(*c.source, d), facts);
-    const bool last = d + 1 == c.source->shape.size();
-    if (last ? ir::as_int(stride) != 1 : facts.divisor(stride) * bytes % kUnitBytes != 0)
-      return "dimension " + std::to_string(d) + " of " + source + " has the stride " + ir::print(stride) + (last ? ", not 1" : ", of no multiple of 16 bytes");
-  }
-  return {};
-}
 
 /// The first statement that writes something outside of mma loops; null when there is none.
 Stmt find_other_work(const Stmt& s) {
@@ -86,7 +62,7 @@ Result<Applied> apply(const ir::Kernel& k, const Ring& step) {
   for (const StagedCopy& c : copies) {
     const auto* nest = as<ir::Loop>(c.copy);
     const auto matched = nest ? ir::match_bulk_copy(*nest, facts) : Result<ir::BulkCopy>(Error{ErrorCode::bad_argument, {}, "no loops of a copy", {}, "stage"});
-    const std::string obstacle = !matched.ok() ? matched.error().found : matched->target != c.buffer ? "it fills another buffer" : find_copy_obstacle(k, *matched, facts);
+    const std::string obstacle = !matched.ok() ? matched.error().found : matched->tile != c.buffer ? "it fills another buffer" : find_copy_obstacle(k, *matched, facts);
     if (!obstacle.empty())
       return rejected(kNoRing, "the engine cannot fill `" + c.buffer->name + "`: " + obstacle, k, c.copy,
                       "staged tiles of dense 16-bit parameters with rows of 128 bytes, assume_alignment 16, and rows of the source of a multiple of 16 bytes");

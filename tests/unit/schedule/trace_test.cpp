@@ -39,6 +39,11 @@ std::vector<TracedStep> every_step() {
           {ReduceAcross{"r", 8, true, Place::registers}, {"r_w", "r_i", "r_c"}},
           {ReduceAcross{"r", 4, false, Place::global}, {}},
           {Stage{"x", "i", Place::shared, {}, {}, true}, {"x_staged_0"}},
+          {Bind{"i", Axis::grid_x}, {}},
+          {Tensorize{{"i", "j", "k"}}, {}},
+          {Ring{"k", 4}, {}},
+          {Bulk{"y_tile_0"}, {}},
+          {Persist{"i", 132, 2}, {"i_block", "i_round", "i_turn"}},
           {Stream{"y"}, {}},
           {AssumeMultiple{"n", 8}, {}},
           {AssumeAlignment{64}, {}}};

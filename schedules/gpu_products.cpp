@@ -1,0 +1,36 @@
+#include "schedules/gpu_products.h"
+
+#include "schedules/gpu_nests.h"
+#include "schedules/nests.h"
+
+namespace loopwright::schedules {
+
+std::vector<TileResult> finish_result(Schedule& s, const MatrixProduct& p, const LoopId& tile, Place place) {
+  std::vector<TileResult> out;
+  const auto keep = [&](const std::string& buffer, std::vector<LoopId> loops) {
+    if (loops.size() < 2) return s.reject("a result of fewer than two dimensions");
+    out.push_back({buffer, {loops.end() - 2, loops.end()}});
+  };
+  for (const NestInfo& n : outputs(s)) {
+    if (n.buffer == p.nest.buffer) continue;
+    keep(n.buffer, s.fuse_epilogue(n.buffer, tile, place));
+    if (!s.ok()) return {};
+  }
+  if (p.nest.writes_output) keep(p.nest.buffer, s.hold(p.nest.buffer, tile, place));
+  return out;
+}
+
+std::vector<LoopId> find_zeroing(const Schedule& s) {
+  const std::vector<LoopId> loops = init_of(s, updated_buffer(s)).loops;
+  return loops.size() < 2 ? std::vector<LoopId>{} : std::vector<LoopId>{loops.end() - 2, loops.end()};
+}
+
+LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles) {
+  if (!p.batch.empty()) s.bind(fuse_all(s, p.batch), Axis::grid_y);
+  if (!s.ok()) return {};
+  const LoopId all = fuse_all(s, tiles);
+  s.bind(all, Axis::grid_x);
+  return all;
+}
+
+}  // namespace loopwright::schedules

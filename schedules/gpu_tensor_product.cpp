@@ -1,0 +1,272 @@
+// GPU: matrix products on Hopper's tensor cores. A ring of staged tiles, warpgroups that multiply, accumulators in
+// fragments; tiles of the result leave through shared memory by the copy engine.
+#include <algorithm>
+
+#include "schedules/gpu_nests.h"
+#include "schedules/gpu_products.h"
+#include "schedules/nests.h"
+
+namespace loopwright::schedules {
+namespace {
+
+/// How a tile of the result leaves the fragments.
+enum Exit : std::int64_t {
+  direct = 0,  ///< each thread writes what it holds
+  staged = 1,  ///< through shared memory, so that threads write rows in full
+  // Otherwise the columns that the copy engine takes at a time, from shared memory.
+};
+
+struct TensorTile {
+  std::int64_t groups = 2;   ///< warpgroups, one above the other
+  std::int64_t tiles = 1;    ///< of 64 rows in each
+  std::int64_t columns = 128;
+  std::int64_t summands = 64;
+  std::int64_t depth = 4;
+  std::int64_t exit = direct;
+  bool swapped = false;      ///< columns of the result are the tensor cores' rows: for results of few rows
+  std::int64_t raster = 1;   ///< rows of tiles whose operands meet in the L2
+  bool persistent = false;   ///< a block for each multiprocessor, which does one tile after the other
+  std::int64_t turns = 1;    ///< warpgroups with tiles of their own: one multiplies while another finishes its tile
+  std::int64_t rows() const { return groups * tiles * 64; }
+};
+
+/// The rows and columns that a warpgroup holds, as its threads hold them; `group` is around.
+void share_rows(Schedule& s, const LoopId& group, const LoopId& row, const LoopId& column, const TensorTile& t) {
+  const std::vector<LoopId> r = s.split(row, {4, 2, 8});  // tile, warp, half, row
+  const std::vector<LoopId> c = s.split(column, {4, 2});  // 8 columns, pair, lane
+  if (!s.ok()) return;
+  s.reorder({r[1], r[3], c[1], r[0], r[2], c[0], c[2]});
+  const LoopId thread = fuse_all(s, {r[1], r[3], c[1]});
+  if (!s.ok()) return;
+  if (t.turns == 1) s.bind(group, Axis::thread_y);
+  s.bind(thread, Axis::thread_x);
+  s.unroll(r[0]);
+  s.unroll(r[2]);
+  s.unroll(c[0]);
+  if (s.ok()) s.vectorize(c[2]);
+}
+
+/// Loops over a tile as the threads hold it.
+void share_fragment(Schedule& s, const std::vector<LoopId>& loops, const TensorTile& t) {
+  const LoopId column = loops[t.swapped ? 0 : 1];
+  const std::vector<LoopId> rows = s.split(loops[t.swapped ? 1 : 0], {t.tiles * 64});
+  if (t.swapped) s.reorder({rows[0], rows[1], column});
+  if (s.ok()) share_rows(s, rows[0], rows[1], column, t);
+}
+
+/// Loops that copy a result's tile from shared memory: rows in wide accesses.
+void share_copy(Schedule& s, const std::vector<LoopId>& back, std::int64_t width, const TensorTile& t) {
+  if (!s.ok() || back.size() < 2) return s.reject("no tile of two dimensions");
+  const std::vector<LoopId> vectors = s.split(back.back(), {width});
+  if (!s.ok()) return;
+  const LoopId all = s.fuse(back[back.size() - 2], vectors[0]);
+  const std::vector<LoopId> parts = s.split(all, {t.groups, 128});
+  if (!s.ok()) return;
+  s.reorder({parts[1], parts[2], parts[0], vectors[1]});
+  if (t.turns == 1) s.bind(parts[1], Axis::thread_y);
+  s.bind(parts[2], Axis::thread_x);
+  s.vectorize(vectors[1]);
+  if (s.ok()) unroll_each(s, {parts[0]});
+}
+
+/// Some columns of a warpgroup's tile at a time to shared memory, from where the engine takes them.
+void send_result(Schedule& s, const std::string& buffer, const std::vector<LoopId>& loops, const TensorTile& t) {
+  const std::vector<LoopId> rows = s.split(loops[0], {t.tiles * 64}), columns = s.split(loops[1], {t.exit}, Tail::exact);
+  if (!s.ok()) return;
+  s.reorder({rows[0], columns[0], rows[1], columns[1]});
+  const std::vector<LoopId> back = s.hold(buffer, columns[0], Place::shared);
+  if (!s.ok()) return;
+  s.bulk(back[0]);
+  share_rows(s, rows[0], rows[1], columns[1], t);
+  s.unroll(columns[0]);
+}
+
+void schedule_tensor_cores(Schedule& s, const TensorTile& t) {
+  s.assume_alignment(16);
+  inline_intermediates(s);
+  const std::vector<MatrixProduct> products = find_matrix_products(s);
+  if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
+  MatrixProduct p = products[0];
+  if (t.swapped) {
+    std::swap(p.row, p.column);
+    std::swap(p.left, p.right);
+  }
+  const std::vector<LoopId> i = s.split(p.row, {t.groups, t.tiles, 64});
+  const std::vector<LoopId> j = s.split(p.column, {t.columns});
+  const std::vector<LoopId> r = s.split(p.reduction, {t.summands});
+  if (!s.ok()) return;
+  // Tiles that run at the same time share operands in the L2: some rows of tiles at a time, column by column.
+  std::vector<LoopId> tiles = {i[0], j[0]};
+  if (s.constant_extent(i[0]).value_or(INT64_MAX) <= t.raster) tiles = {j[0], i[0]};
+  else if (t.raster > 1)
+    s.attempt([&](Schedule& u) {
+      const std::vector<LoopId> rows = u.split(i[0], {t.raster}, Tail::exact);
+      if (u.ok()) tiles = {rows[0], j[0], rows[1]};
+    });
+  std::vector<LoopId> order = p.batch;
+  order.insert(order.end(), tiles.begin(), tiles.end());
+  order.insert(order.end(), {r[0], i[1], i[2], i[3], j[1], r[1]});
+  s.reorder(order);
+  const std::vector<TileResult> results = finish_result(s, p, tiles.back(), Place::fragment);
+  s.stage(p.right, r[0], Place::shared);
+  s.stage(p.left, r[0], Place::shared);
+  s.tensorize(i[3], j[1], r[1]);
+  std::vector<std::pair<std::vector<LoopId>, std::int64_t>> copies;
+  if (t.exit == staged)
+    for (const NestInfo& n : outputs(s)) {
+      if (!s.ok()) return;
+      const std::vector<LoopId> back = s.hold(n.buffer, tiles.back(), Place::shared);
+      copies.emplace_back(back, 16 / std::max(1, size_bytes(s.buffer(n.buffer).dtype)));
+    }
+  s.ring(r[0], t.depth);
+  if (t.turns == 1) s.bind(i[1], Axis::thread_y);
+  s.unroll(i[2]);
+  for (const TileResult& result : results) {
+    if (!s.ok()) return;
+    const bool sent = t.exit > staged && s.attempt([&](Schedule& u) { send_result(u, result.buffer, result.loops, t); });
+    if (!sent) share_fragment(s, result.loops, t);
+  }
+  if (const std::vector<LoopId> zero = find_zeroing(s); s.ok() && !zero.empty()) share_fragment(s, zero, t);
+  for (const auto& [loops, width] : copies) share_copy(s, loops, width, t);
+  const LoopId all = bind_tiles(s, p, tiles);
+  if (t.persistent) s.persist(all, s.target().workers, t.turns);
+}
+
+std::vector<std::int64_t> first_of(std::int64_t value, std::vector<std::int64_t> domain) {
+  std::erase(domain, value);
+  domain.insert(domain.begin(), value);
+  return domain;
+}
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Rows, columns and summands of a product, at their largest.
+struct ProductSize {
+  std::int64_t rows = 0, columns = 0, summands = 0;
+  std::int64_t column_step = 8;  ///< columns of a tile are a multiple: blocks of 64 where they lie side by side in memory
+  std::int64_t count_tiles(const TensorTile& t) const { return divide_up(rows, t.rows()) * divide_up(columns, t.columns); }
+};
+
+/// Slots of a ring that fit beside the tile on its way out, no more than there are iterations.
+std::int64_t find_depth(const Schedule& s, const TensorTile& t, const ProductSize& size) {
+  constexpr std::int64_t kBarrierBytes = 1024, kElementBytes = 2;
+  const std::int64_t most = t.summands > 64 ? 8 : 12;  // more than that in flight gains nothing
+  const std::int64_t slot = (t.rows() + t.columns) * t.summands * kElementBytes;
+  const std::int64_t width = t.exit == staged ? t.columns : t.exit == direct || !t.persistent ? 0 : t.exit;
+  const std::int64_t out = t.rows() * t.turns * width * kElementBytes;
+  const std::int64_t fits = (s.target().l1_bytes - kBarrierBytes - out) / slot;
+  const std::int64_t useful = t.persistent ? most : std::max<std::int64_t>(2, divide_up(size.summands, t.summands));
+  return std::clamp<std::int64_t>(std::min(fits, useful), 2, most);
+}
+
+/// Clock cycles of a multiprocessor for all of its tiles, roughly: products, or the bytes of their operands that it can take
+/// in, and what does not overlap them. Fitted to measurements on an H200; it decides between tiles, it predicts no times.
+double estimate_cycles(const Schedule& s, const TensorTile& t, const ProductSize& size) {
+  constexpr double kProductsOfCycle = 2048, kBytesOfCycle = 64, kStartCycles = 1800, kStepCycles = 52, kSlower = 1.09;
+  constexpr double kOutBytesOfCycle = 32, kOutCycles = 700;
+  const double steps = static_cast<double>(divide_up(size.summands, t.summands));
+  const double products = static_cast<double>(t.rows() * t.columns * t.summands) / kProductsOfCycle;
+  const double bytes = static_cast<double>((t.rows() + t.columns) * t.summands * 2) / kBytesOfCycle;
+  const double multiply = steps * std::max(products * kSlower + kStepCycles, bytes);
+  const double leave = static_cast<double>(t.rows() * t.columns * 2) / kOutBytesOfCycle + kOutCycles;
+  const double rounds = static_cast<double>(divide_up(size.count_tiles(t), s.target().workers));
+  if (t.turns > 1) return kStartCycles + rounds * std::max(multiply, leave / 2) + leave;
+  return kStartCycles + rounds * (multiply + leave);
+}
+
+/// The tile that the estimate likes best.
+TensorTile guess_tile(const Schedule& s, const ProductSize& size) {
+  struct Shape { std::int64_t turns, groups, tiles, columns; };
+  // With turns a warpgroup holds a tile alone, in at most 208 registers a thread.
+  constexpr Shape kShapes[] = {{2, 1, 2, 192}, {2, 1, 2, 176}, {2, 1, 2, 160}, {2, 1, 2, 128}, {2, 1, 1, 256}, {1, 2, 1, 256}, {1, 2, 2, 128},
+                               {1, 2, 1, 128}, {1, 1, 1, 256}, {1, 1, 1, 128}, {1, 1, 2, 64},  {1, 1, 1, 64},  {1, 1, 1, 32},  {1, 1, 1, 16}};
+  TensorTile best;
+  double least = 0;
+  for (const Shape& shape : kShapes) {
+    TensorTile t;
+    t.turns = shape.turns, t.groups = shape.groups, t.tiles = shape.tiles, t.columns = shape.columns;
+    t.persistent = size.count_tiles(t) > s.target().workers;
+    if (t.columns % size.column_step != 0 || (t.turns > 1 && !t.persistent)) continue;  // or nothing to take turns at
+    const double cycles = estimate_cycles(s, t, size);
+    if (least > 0 && cycles >= least) continue;
+    least = cycles;
+    best = t;
+  }
+  // Fewer, longer steps where a step is short.
+  best.summands = best.columns <= 64 && best.tiles == 1 && size.summands >= 1024 ? 128 : 64;
+  // In one wave what matters is that neighbours ask for the same part of the larger operand.
+  const std::int64_t balanced = divide_up(size.rows, best.rows()) <= 32 ? 16 : 8;
+  best.raster = best.persistent ? balanced : size.rows > size.columns ? 1 : 4;
+  return best;
+}
+
+/// Columns that leave at a time: many where a block has one small tile, whose memory the ring leaves, or little else to do,
+/// else as many as one box takes: what leaves first overlaps the rest.
+std::vector<std::int64_t> find_exits(const TensorTile& t, const ProductSize& size) {
+  std::vector<std::int64_t> out;
+  if (t.columns == 128 && (!t.persistent || size.summands <= t.summands * 2)) out.push_back(128);
+  for (const std::int64_t width : {64, 128, 32, 16})
+    if (t.columns % width == 0 && out != std::vector{width}) out.push_back(width);
+  out.insert(out.end(), {direct, staged});
+  return out;
+}
+
+TensorTile pick_tile(Schedule& s, Space& k, const ProductSize& size) {
+  TensorTile t = guess_tile(s, size);
+  t.turns = k.pick("turns", first_of(t.turns, {1, 2}));
+  t.groups = t.turns > 1 ? 1 : k.pick("groups", first_of(t.groups, {2, 1, 3}));
+  // A box of the copy engine has at most 256 rows.
+  t.tiles = k.pick("tiles", t.groups == 3 ? std::vector<std::int64_t>{1} : first_of(t.tiles, {1, 2}));
+  std::vector<std::int64_t> widths = first_of(t.columns, {128, 256, 64, 192, 160, 176, 32, 16, 8});
+  // Four warpgroups are compiled for 128 registers a thread; a product 256 wide needs 154. Three have 168.
+  if (t.groups == 3 || t.tiles == 2) std::erase_if(widths, [](std::int64_t w) { return w > 192; });
+  std::erase_if(widths, [&](std::int64_t w) { return w % size.column_step != 0; });
+  t.columns = k.pick("columns", widths);
+  t.persistent = t.turns > 1 || k.pick_flag("persist", size.count_tiles(t) > s.target().workers);
+  t.exit = k.pick("exit", find_exits(t, size));
+  t.summands = k.pick("summands", first_of(t.summands, {64, 128}));
+  t.depth = k.pick("depth", first_of(find_depth(s, t, size), {4, 3, 5, 6, 8, 10, 12, 2}));
+  t.raster = k.pick("raster", first_of(t.raster, {8, 1, 16, 4}));
+  return t;
+}
+
+constexpr std::int64_t kFew = 64;
+
+/// Few rows, which are the tensor cores' columns: weights are streamed, with many bytes in flight and small tiles, so that
+/// every multiprocessor has some.
+TensorTile pick_stream(const Schedule& s, Space& k, const ProductSize& size) {
+  TensorTile t;
+  t.swapped = true;
+  t.groups = k.pick("groups", {1, 2});
+  t.columns = k.pick("columns", {divide_up(size.rows, 8) * 8});
+  t.summands = k.pick("summands", {128, 64, 256});
+  t.depth = k.pick("depth", first_of(std::min<std::int64_t>(find_depth(s, t, size), 8), {5, 4, 8, 3, 10}));
+  return t;
+}
+
+}  // namespace
+
+bool suits_tensor_cores(const Schedule& s) {
+  if (s.target().arch != "sm_90a") return false;
+  const MatrixProduct p = find_matrix_products(s)[0];
+  for (const std::string& operand : {p.left, p.right}) {
+    const BufferShape b = s.buffer(operand);
+    if (!b.is_param || !b.is_dense || (b.dtype != DType::bf16 && b.dtype != DType::f16)) return false;
+    // Rows have to begin at multiples of 16 bytes.
+    const auto columns = b.shape.back().constant();
+    if (!columns || *columns % 8 != 0) return false;
+  }
+  return s.buffer(p.left).dtype == s.buffer(p.right).dtype && s.buffer(p.nest.buffer).dtype == DType::f32;
+}
+
+void schedule_tensor_product(Schedule& s, Space& k) {
+  const MatrixProduct p = find_matrix_products(s)[0];
+  const bool side_by_side = dimension_of(p.nest, p.right, p.column) + 1 == static_cast<int>(s.buffer(p.right).shape.size());
+  const ProductSize size{s.max_extent(p.row), s.max_extent(p.column), s.max_extent(p.reduction), side_by_side ? 64 : 8};
+  // One tile of columns of the tensor cores takes all rows; where the other side's tiles of 64 are few, the sides stay.
+  const bool few = size.rows <= kFew, many = divide_up(size.columns, kFew) * 4 >= s.target().workers;
+  const bool swapped = few && k.pick_flag("swap", many);
+  schedule_tensor_cores(s, swapped ? pick_stream(s, k, size) : pick_tile(s, k, size));
+}
+
+}  // namespace loopwright::schedules
