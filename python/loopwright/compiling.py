@@ -121,11 +121,13 @@ class Compiled:
         self.call.add(plan, traced.sources, traced.guards, traced.constants, traced.returned, traced.unflatten)
         self.programs.append((traced, plan))
 
-    def _miss(self, values, error):
-        """A call fits no program: traces again where that is allowed, else raises what was wrong."""
+    def _miss(self, values, error, seen):
+        """A call fits none of the `seen` programs: traces again where that is allowed, else raises what was wrong."""
         from .tracing import trace
 
         with self._lock:
+            if len(self.programs) > seen:
+                return  # of another thread; it may fit
             key = self._check(values)
             symbols = self._choose_symbols(values, key, error)
             if len(self.programs) >= MAX_PROGRAMS:
@@ -195,17 +197,13 @@ class Compiled:
                                                        f"dimension {d} is {symbol.name} in {symbol.lo}..{symbol.hi}")
 
     def _refuse(self, old, new, error):
-        if isinstance(error, _errors.ArgumentError) and error.args and "unchanged" not in str(error):
-            for name, a, b in zip(self.names, old, new):
-                if a[:2] != b[:2] and not (a[2] is not None and b[2] is not None):
-                    break
-            else:
-                return error
+        """The exception for arguments of another kind than was traced."""
         for name, a, b in zip(self.names, old, new):
-            if a[:2] != b[:2]:
-                was, now = (f"{x[0]} on {x[1]}" if x[2] is not None else repr(x[1]) for x in (a, b))
-                return _errors.make("wrong_arguments", f"wrong_arguments: call {self.__name__}: argument `{name}` is {now}\n  traced "
-                                                       f"with {was}\n  works: the same kind, or compile(..., retrace=True)")
+            if a[:2] == b[:2] or (a[2] is not None and b[2] is not None and error is not None):
+                continue
+            was, now = (f"{x[0]} on {x[1]}" if x[2] is not None else repr(x[1]) for x in (a, b))
+            return _errors.make("wrong_arguments", f"wrong_arguments: call {self.__name__}: argument `{name}` is {now}\n  traced "
+                                                   f"with {was}\n  works: the same kind, or compile(..., retrace=True)")
         return error
 
 

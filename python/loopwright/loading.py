@@ -30,7 +30,7 @@ class Loaded:
     def graphs_to_tune(self):
         raise TypeError("tune takes the graph that was loaded, not the callable")
 
-    def _miss(self, values, error):
+    def _miss(self, values, error, seen):
         raise error
 
     def _refuse_copy(self):

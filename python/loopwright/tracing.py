@@ -121,7 +121,6 @@ def run_export(target, modules, names, values, keyword_names, symbols):
     inputs = tuple(example(v, symbols.get(n, {})) if isinstance(v, torch.Tensor) else v for n, v in zip(names, values))
     dims = tuple(describe(v, symbols.get(n, {})) for n, v in zip(names, inputs))
     root = _Root(target, modules, keyword_names)
-    root.train(root.training) if False else None
     table = torch.export.default_decompositions()
     for name in aten.PRESERVED:
         packet, overload = name.split(".")
@@ -131,8 +130,12 @@ def run_export(target, modules, names, values, keyword_names, symbols):
         try:
             program = torch.export.export(root, inputs, dynamic_shapes=(dims,), strict=False)
         except Exception as error:
-            raise _errors.make("unsupported", f"unsupported: trace {name_of(target)}: {type(error).__name__}: {error}") from error
+            raise _errors.make("unsupported", f"unsupported: trace {name_of(target)}: {type(error).__name__}: {first_line(error)}") from error
         return program.run_decompositions(table)
+
+
+def first_line(error):
+    return str(error).strip().split("\n")[0]
 
 
 def name_of(target):
@@ -178,8 +181,6 @@ def trace(target, names, values, keyword_names, symbols):
         else:
             source, name = (program.constants.get(spec.target, program.state_dict.get(spec.target)),), spec.target
         real = values[position] if position is not None else source[0][source[1]] if len(source) == 2 else source[0]
-        if not node.users and position is not None and spec.target is None and False:
-            continue
         devices.add(real.device)
         traced.sources.append(source)
         lowering.terms[node] = lowering.input(lowering.new_name(name), value, real.is_contiguous())

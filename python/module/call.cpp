@@ -15,13 +15,15 @@ namespace loopwright::python {
 namespace {
 
 constexpr std::size_t kMaxParameters = 64;
+/// One would do; other threads may add programs of their own meanwhile.
+constexpr int kMostAttempts = 4;
 
 struct Call {
   PyObject_HEAD
   vectorcallfunc vectorcall;
   PyObject* names;     ///< tuple of interned str: the parameters
   PyObject* defaults;  ///< tuple as long; Ellipsis where there is none
-  PyObject* details;   ///< object that other attributes are read from, and whose `_miss(values, error)` may add a program
+  PyObject* details;   ///< object that other attributes are read from, `_miss(values, error, seen)` may add a program
   std::vector<std::shared_ptr<const Traced>>* traced;
 };
 
@@ -324,7 +326,8 @@ nb::object take_exception() {
 /// Asks the details for another program. False with a Python exception.
 bool ask_for_more(const Call& self, const Bound& bound) {
   nb::object error = nb::none();
-  if (!self.traced->empty()) {  // why the first one does not serve, which is the one that was asked for
+  const std::size_t seen = self.traced->size();
+  if (seen > 0) {  // why the first one does not serve, which is the one that was asked for
     const std::shared_ptr<const Traced> first = self.traced->front();
     Mismatch mismatch;
     nb::object message;
@@ -337,7 +340,8 @@ bool ask_for_more(const Call& self, const Bound& bound) {
   }
   nb::list values;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self.names); ++i) values.append(nb::borrow(bound.arguments[i]));
-  PyObject* done = PyObject_CallMethod(self.details, "_miss", "OO", values.ptr(), error.ptr());
+  PyObject* done = PyObject_CallMethod(self.details, "_miss", "OOn", values.ptr(), error.ptr(),
+                                       static_cast<Py_ssize_t>(seen));
   Py_XDECREF(done);
   return done != nullptr;
 }
@@ -347,7 +351,7 @@ PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObj
   try {
     Bound bound;
     if (!bind(self, args, PyVectorcall_NARGS(flags), keywords, bound)) return nullptr;
-    for (int attempt = 0; attempt < 2; ++attempt) {
+    for (int attempt = 0; attempt <= kMostAttempts; ++attempt) {
       for (std::size_t i = self.traced->size(); i-- > 0;) {  // the newest is the likeliest
         const std::shared_ptr<const Traced> traced = (*self.traced)[i];
         Mismatch mismatch;
@@ -358,7 +362,7 @@ PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObj
           return nullptr;
         }
       }
-      if (attempt == 0 && !ask_for_more(self, bound)) return nullptr;
+      if (attempt < kMostAttempts && !ask_for_more(self, bound)) return nullptr;
     }
     PyErr_SetString(PyExc_RuntimeError, "a bug: the program made for these arguments does not serve them");
   } catch (nb::python_error& e) {
@@ -438,7 +442,17 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self.names);
   Py_VISIT(self.defaults);
   Py_VISIT(self.details);
-  return 0;  // what programs refer to is only the user's modules, which know nothing of this object
+  if (self.traced == nullptr) return 0;
+  int stop = 0;  // globals that a guard looks into may hold this object
+  const auto see = [&](const nb::object& o) { stop = stop == 0 && o.is_valid() ? visit(o.ptr(), arg) : stop; };
+  for (const auto& traced : *self.traced) {
+    for (const Source& s : traced->sources) see(s.dict), see(s.key), see(s.fixed);
+    for (const Guard& g : traced->guards) see(g.place), see(g.key), see(g.expected);
+    for (const Constant& c : traced->constants) see(c.value);
+    for (const Returned& r : traced->returned) see(r.fixed);
+    see(traced->unflatten);
+  }
+  return stop;
 }
 
 int clear(PyObject* object) {

@@ -1,12 +1,17 @@
 #include "python/module/traced.h"
 
+#include <algorithm>
+
 namespace loopwright::python {
 namespace {
 
 /// Puts "argument `x`: " in front of the message of the exception that is set.
 void name_argument(const std::string& name) {
   const nb::python_error error;
-  PyErr_Format(error.type().ptr(), "argument `%s`: %S", name.c_str(), error.value().ptr());
+  std::string text = nb::str(error.value()).c_str();
+  text.resize(std::min(text.find('\n'), text.size()));  // torch appends the frames of its own stack
+  PyErr_Format(error.matches(PyExc_RuntimeError) ? PyExc_TypeError : error.type().ptr(), "argument `%s`: %s", name.c_str(),
+               text.c_str());
 }
 
 /// -1 with an exception.
@@ -30,6 +35,16 @@ int requires_grad(PyObject* tensor) {
   const int needed = answer == Py_True ? 1 : answer != nullptr ? 0 : -1;
   Py_XDECREF(answer);
   return needed;
+}
+
+/// A view whose numbers are the negatives of its memory (of the imaginary part of a conjugate): its memory alone is wrong.
+int is_negative_view(PyObject* tensor) {
+  static PyObject* const name = PyUnicode_InternFromString("is_neg");
+  PyObject* answer = PyObject_CallMethodNoArgs(tensor, name);
+  const int negative = answer == Py_True ? 1 : answer != nullptr ? 0 : -1;
+  Py_XDECREF(answer);
+  if (negative == 1) PyErr_SetString(PyExc_TypeError, "a negative view; resolve_neg() makes a plain tensor of it");
+  return negative;
 }
 
 bool guards_hold(const Traced& traced, PyObject* const* arguments) {
@@ -118,7 +133,9 @@ bool Inputs::read_one(const Traced& traced, std::size_t i, PyObject* const* argu
   if (first_type_ == nullptr || (first_type_->api == nullptr && type->api != nullptr)) first_type_ = type;
   if (type->api != nullptr) {
     tensors_[i] = &borrowed_[i];
-    return type->api->borrow(object, &borrowed_[i]) == 0;
+    if (type->api->borrow(object, &borrowed_[i]) != 0) return false;
+    const bool may_be_negative = type->is_torch && source.argument >= 0 && borrowed_[i].dtype.code == kDLFloat;
+    return !may_be_negative || is_negative_view(object) == 0;
   }
   readings_.push_back(std::make_unique<TensorReading>());
   const bool ok = readings_.back()->read(object, *type, traced.program.is_written(i));
