@@ -25,11 +25,15 @@ PRESERVED = ("linear.default", "matmul.default", "silu.default", "layer_norm.def
              "scaled_dot_product_attention.default")
 
 
+HINTS = {"native_dropout": "dropout in training mode: call eval()", "bernoulli": "random numbers", "rand": "random numbers",
+         "randn": "random numbers", "_local_scalar_dense": "item() or a branch on a tensor's value"}
+
+
 def find(target):
     """The row of an op; raises Uncovered."""
     name = str(target).removeprefix("aten.")
     if name not in TABLE:
-        raise Uncovered("not in the op table")
+        raise Uncovered(HINTS.get(name.split(".")[0], "not in the op table"))
     return TABLE[name]
 
 

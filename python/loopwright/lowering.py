@@ -39,12 +39,18 @@ class Size:
         self.text = text
 
 
+def tracing_file():
+    from . import tracing
+
+    return tracing.__file__
+
+
 def source_line(node):
     """`file.py:12: code` of the user's line that made a node, or an empty text."""
     trace = (node.meta.get("stack_trace") or "").strip().splitlines()
     for place, code in reversed(list(zip(trace, trace[1:] + [""]))):
         match = re.match(r'\s*File "(.+)", line (\d+), in', place)
-        if match and "/torch/" not in match.group(1).replace("\\", "/"):
+        if match and "/torch/" not in match.group(1) and match.group(1) != tracing_file():
             return f"{match.group(1)}:{match.group(2)}: {code.strip()}"
     return ""
 

@@ -42,6 +42,16 @@ class _Root(torch.nn.Module):
         return self._target[0](*values[:split], **dict(zip(self._keyword_names, values[split:])))
 
 
+def as_forward(target):
+    """A function whose frames are named `forward`: export keeps source lines of such frames only."""
+    if not isinstance(target, types.FunctionType):
+        return target
+    twin = types.FunctionType(target.__code__.replace(co_name="forward"), target.__globals__, "forward", target.__defaults__,
+                              target.__closure__)
+    twin.__kwdefaults__ = target.__kwdefaults__
+    return twin
+
+
 def find_context(target):
     """Modules that the target reaches, and guards for what its code refers to from outside."""
     if isinstance(target, torch.nn.Module):
@@ -120,7 +130,7 @@ def run_export(target, modules, names, values, keyword_names, symbols):
     describe = export_dims(symbols)
     inputs = tuple(example(v, symbols.get(n, {})) if isinstance(v, torch.Tensor) else v for n, v in zip(names, values))
     dims = tuple(describe(v, symbols.get(n, {})) for n, v in zip(names, inputs))
-    root = _Root(target, modules, keyword_names)
+    root = _Root(as_forward(target), modules, keyword_names)
     table = torch.export.default_decompositions()
     for name in aten.PRESERVED:
         packet, overload = name.split(".")

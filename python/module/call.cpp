@@ -434,6 +434,10 @@ PyObject* get_attribute(PyObject* object, PyObject* name) {
   return PyObject_GetAttr(reinterpret_cast<Call*>(object)->details, name);
 }
 
+PyObject* get_doc(PyObject* object, void*) {
+  return PyObject_GetAttrString(reinterpret_cast<Call*>(object)->details, "__doc__");
+}
+
 PyObject* represent(PyObject* object) { return PyObject_Repr(reinterpret_cast<Call*>(object)->details); }
 
 int traverse(PyObject* object, visitproc visit, void* arg) {
@@ -477,6 +481,7 @@ PyMethodDef methods[] = {{"add", add, METH_VARARGS, "Adds one way to serve calls
                          {"reset", reset, METH_NOARGS, "Forgets every way to serve calls."},
                          {"__reduce_ex__", reduce, METH_O, nullptr},
                          {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef properties[] = {{"__doc__", get_doc, nullptr, nullptr, nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Call, vectorcall), READONLY, nullptr},
                          {"details", T_OBJECT, offsetof(Call, details), READONLY, nullptr},
                          {nullptr, 0, 0, 0, nullptr}};
@@ -491,7 +496,7 @@ void* slot(F* function) {
 void bind_call(nb::module_& module) {
   PyType_Slot slots[] = {{Py_tp_new, slot(create)},           {Py_tp_call, slot(PyVectorcall_Call)},
                          {Py_tp_methods, methods},            {Py_tp_members, members},
-                         {Py_tp_getattro, slot(get_attribute)}, {Py_tp_repr, slot(represent)},
+                         {Py_tp_getattro, slot(get_attribute)}, {Py_tp_getset, properties}, {Py_tp_repr, slot(represent)},
                          {Py_tp_traverse, slot(traverse)},    {Py_tp_clear, slot(clear)},
                          {Py_tp_dealloc, slot(destroy)},      {0, nullptr}};
   PyType_Spec spec{"loopwright._core.Call", sizeof(Call), 0,
