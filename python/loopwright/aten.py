@@ -2,6 +2,7 @@
 
 Each entry is a function of (lowering, node, *arguments): tensors are Terms, the result's dtype and sizes are those of the
 fake tensor in `node.meta["val"]`. ATen promotes dtypes; a graph never does, so promotion is written out as casts.
+Pointwise ops are here, the others in aten_tensors.py and aten_reductions.py, all in one TABLE.
 """
 import math
 
@@ -173,6 +174,14 @@ def leaky_relu(lw, node, x, slope=0.01):
     return lw.emit("select", [lw.emit("gt", [x, "0"], "bool", x.shape), x, below], x.dtype, x.shape)
 
 
+@covers("elu.default")
+def elu(lw, node, x, alpha=1.0, scale=1.0, input_scale=1.0):
+    dtype, shape = x.dtype, x.shape
+    times = lambda t, factor: t if factor == 1 else lw.emit("mul", [t, number(factor, dtype)], dtype, shape)
+    below = times(lw.emit("expm1", [times(x, input_scale)], dtype, shape), alpha * scale)
+    return lw.emit("select", [lw.emit("gt", [x, "0"], "bool", shape), times(x, scale), below], dtype, shape)
+
+
 def arithmetic(names, op, bool_op=None):
     @covers(*names, remark="alpha" if op in ("add", "sub") else "")
     def lower(lw, node, a, b, alpha=1):
@@ -193,10 +202,19 @@ arithmetic(("div.Tensor", "div.Scalar"), "div")
 arithmetic(("minimum.default",), "min", "and")
 arithmetic(("maximum.default",), "max", "or")
 arithmetic(("atan2.default",), "atan2")
-arithmetic(("fmod.Tensor", "fmod.Scalar"), "fmod")
 arithmetic(("bitwise_and.Tensor", "bitwise_and.Scalar"), "and", "and")
 arithmetic(("bitwise_or.Tensor", "bitwise_or.Scalar"), "or", "or")
 arithmetic(("bitwise_xor.Tensor", "bitwise_xor.Scalar"), "xor", "xor")
+
+
+@covers("fmod.Tensor", "fmod.Scalar")
+def fmod(lw, node, a, b):
+    dtype, shape = out_type(lw, node)
+    operands = all_literals(lw, [operand(lw, a, dtype), operand(lw, b, dtype)], dtype)
+    if not dtype.startswith(("i", "u")):
+        return lw.emit("fmod", operands, dtype, shape)
+    whole = lw.emit("mul", [lw.emit("div", operands, dtype, shape), operands[1]], dtype, shape)
+    return lw.emit("sub", [operands[0], whole], dtype, shape)
 
 
 @covers("rsub.Scalar", "rsub.Tensor")
@@ -330,341 +348,3 @@ def same(lw, node, x, **_):
 @covers("copy.default")
 def copy(lw, node, x, source, non_blocking=False):
     return broadcast(lw, cast(lw, source, x.dtype), x.shape)
-
-
-# ---- sources
-@covers("full.default", "full_like.default", "zeros.default", "ones.default", "zeros_like.default", "ones_like.default",
-        "empty.memory_format", "new_zeros.default", "new_ones.default", "new_full.default", "scalar_tensor.default")
-def full(lw, node, *arguments, **_):
-    name = str(node.target).split(".")[1]
-    if name == "scalar_tensor":
-        value = arguments[0]
-    else:
-        value = 1 if "ones" in name else arguments[-1] if "full" in name else 0
-    dtype, shape = out_type(lw, node)
-    value = operand(lw, value, dtype)
-    value = value if is_term(value) else lw.emit("constant", [value, dtype], dtype, [])
-    return broadcast(lw, value, shape)
-
-
-@covers("arange.start_step", "arange.default", "arange.start", remark="whole numbers")
-def arange(lw, node, start, end=None, step=1, **_):
-    dtype, shape = out_type(lw, node)
-    if end is None:
-        start = 0
-    if any(hasattr(v, "text") or float(v) != int(v) for v in (start, step)):
-        raise Uncovered("with a start or step that is no whole number")
-    whole = lw.emit("iota", [], "i64", shape, shape=shape, axis=0, dtype="i64", start=int(start), step=int(step))
-    return cast(lw, whole, dtype)
-
-
-# ---- views
-@covers("view.default", "reshape.default", "_unsafe_view.default", "unsqueeze.default", "squeeze.default", "squeeze.dim",
-        "squeeze.dims", "view_copy.default", "_reshape_alias.default")
-def reshape(lw, node, x, *_):
-    return reshaped(lw, x, out_type(lw, node)[1])
-
-
-@covers("expand.default")
-def expand(lw, node, x, *_, **__):
-    shape = out_type(lw, node)[1]
-    return broadcast(lw, x, shape)
-
-
-@covers("permute.default")
-def permute(lw, node, x, axes):
-    return lw.emit("permute", [x], x.dtype, out_type(lw, node)[1], axes=axes_of(axes, x.rank))
-
-
-@covers("transpose.int", "t.default")
-def transpose(lw, node, x, a=0, b=1):
-    axes = list(range(x.rank))
-    if x.rank > 1:
-        axes[a], axes[b] = axes[b], axes[a]
-    return lw.emit("permute", [x], x.dtype, out_type(lw, node)[1], axes=axes)
-
-
-def bound(lw, value, size, fallback):
-    """A start or end of a slice as ATen means it: from the end when negative, and never outside."""
-    if value is None:
-        return fallback
-    if hasattr(value, "text"):
-        return value.text
-    if size.isdigit():
-        value = value + int(size) if value < 0 else value
-        return str(max(0, min(value, int(size))))
-    if value >= 2**62:
-        return size
-    return str(value) if value >= 0 else f"{size} - {-value}"
-
-
-@covers("slice.Tensor", remark="of a symbolic axis: bounds as the traced sizes show them")
-def slice_tensor(lw, node, x, axis=0, start=None, end=None, step=1):
-    dtype, shape = out_type(lw, node)
-    axis %= x.rank
-    size = x.shape[axis]
-    first, last = bound(lw, start, size, "0"), bound(lw, end, size, size)
-    if shape[axis] == size and step == 1:
-        return x
-    if not size.isdigit() and not (hasattr(start, "text") or hasattr(end, "text")):
-        # whether a constant bound lies inside a symbolic axis was decided when tracing: the result's size tells
-        last = last if last == size else f"{first} + {shape[axis]}" if step == 1 else last
-    return lw.emit("slice", [x], dtype, shape, axes=[axis], start=[first], stop=[last], step=None if step == 1 else [step])
-
-
-@covers("select.int")
-def select(lw, node, x, axis, index):
-    dtype, shape = out_type(lw, node)
-    axis %= x.rank
-    first = bound(lw, index, x.shape[axis], "0")
-    one = lw.emit("slice", [x], dtype, x.shape[:axis] + ["1"] + x.shape[axis + 1:], axes=[axis], start=[first],
-                  stop=[f"{first} + 1"])
-    return lw.emit("reshape", [one], dtype, shape, shape=shape)
-
-
-@covers("split_with_sizes.default", "split.Tensor", "chunk.default", "unbind.int")
-def split(lw, node, x, sizes=None, axis=0):
-    parts, start = [], "0"
-    if str(node.target) == "aten.unbind.int":
-        raise Uncovered("unbind")
-    axis %= x.rank
-    for i in range(len(node.meta["val"])):
-        dtype, shape = out_type(lw, node, i)
-        stop = f"{start} + {shape[axis]}"
-        parts.append(lw.emit("slice", [x], dtype, shape, axes=[axis], start=[start], stop=[stop]))
-        start = stop
-    return parts
-
-
-@covers("cat.default")
-def cat(lw, node, tensors, axis=0):
-    dtype, shape = out_type(lw, node)
-    kept = [cast(lw, t, dtype) for t in tensors if t.shape != ["0"]]
-    return kept[0] if len(kept) == 1 else lw.emit("concat", kept, dtype, shape, axis=axis % len(shape))
-
-
-@covers("stack.default")
-def stack(lw, node, tensors, axis=0):
-    dtype, shape = out_type(lw, node)
-    axis %= len(shape)
-    single = shape[:axis] + ["1"] + shape[axis + 1:]
-    parts = [lw.emit("reshape", [cast(lw, t, dtype)], dtype, single, shape=single) for t in tensors]
-    return lw.emit("concat", parts, dtype, shape, axis=axis)
-
-
-@covers("constant_pad_nd.default", remark="not negative")
-def pad(lw, node, x, padding, value=0):
-    if any(hasattr(p, "text") or p < 0 for p in padding):
-        raise Uncovered("negative or symbolic padding")
-    low, high = [0] * x.rank, [0] * x.rank
-    for i in range(len(padding) // 2):
-        low[x.rank - 1 - i], high[x.rank - 1 - i] = padding[2 * i], padding[2 * i + 1]
-    fill = constant(lw, value, x.dtype)
-    return lw.emit("pad", [x, fill], x.dtype, out_type(lw, node)[1], low=low, high=high)
-
-
-@covers("flip.default")
-def flip(lw, node, x, axes):
-    return lw.emit("flip", [x], x.dtype, x.shape, axes=axes_of(axes, x.rank)) if axes else x
-
-
-# ---- gather
-@covers("embedding.default")
-def embedding(lw, node, weight, indices, *_, **__):
-    return lw.emit("embedding", [weight, indices], weight.dtype, out_type(lw, node)[1])
-
-
-@covers("index_select.default")
-def index_select(lw, node, x, axis, index):
-    return lw.emit("index_select", [x, index], x.dtype, out_type(lw, node)[1], axis=axis % x.rank)
-
-
-@covers("gather.default")
-def gather(lw, node, x, axis, index, sparse_grad=False):
-    return lw.emit("gather", [x, index], x.dtype, out_type(lw, node)[1], axis=axis % x.rank)
-
-
-@covers("index.Tensor", remark="one integer index")
-def index(lw, node, x, indices):
-    places = [i for i, t in enumerate(indices) if t is not None]
-    if len(places) != 1 or indices[places[0]].dtype == "bool":
-        raise Uncovered("with several indices or a mask")
-    axis, chosen = places[0], indices[places[0]]
-    flat = reshaped(lw, chosen, ["*".join(f"({s})" for s in chosen.shape) or "1"])
-    negative = lw.emit("lt", [flat, "0"], "bool", flat.shape)
-    size = operand(lw, int(x.shape[axis]) if x.shape[axis].isdigit() else _SizeText(x.shape[axis]), flat.dtype)
-    wrapped = lw.emit("select", [negative, lw.emit("add", [flat, size], flat.dtype, flat.shape), flat], flat.dtype, flat.shape)
-    picked = lw.emit("index_select", [x, wrapped], x.dtype, x.shape[:axis] + flat.shape + x.shape[axis + 1:], axis=axis)
-    return reshaped(lw, picked, out_type(lw, node)[1])
-
-
-class _SizeText:
-    def __init__(self, text):
-        self.text = text
-
-
-# ---- reductions
-def reduction(names, op):
-    @covers(*names)
-    def lower(lw, node, x, dims=None, keepdim=False, dtype=None):
-        dtype, shape = out_type(lw, node)
-        x = cast(lw, x, dtype)
-        if x.rank == 0:
-            return x
-        return lw.emit(op, [x], dtype, shape, axes=axes_of(dims, x.rank), keepdim=bool(keepdim))
-
-
-reduction(("sum.dim_IntList", "sum.default"), "sum")
-reduction(("mean.dim", "mean.default"), "mean")
-reduction(("amax.default",), "reduce_max")
-reduction(("amin.default",), "reduce_min")
-
-
-@covers("max.default", "min.default", "prod.default", "prod.dim_int")
-def whole(lw, node, x, dim=None, keepdim=False, dtype=None):
-    out, shape = out_type(lw, node)
-    op = {"max": "reduce_max", "min": "reduce_min", "prod": "product"}[node.target._schema.name.split("::")[1]]
-    return lw.emit(op, [cast(lw, x, out)], out, shape, axes=axes_of(dim, x.rank), keepdim=bool(keepdim)) if x.rank else x
-
-
-@covers("max.dim", "min.dim")
-def with_indices(lw, node, x, dim, keepdim=False):
-    kind = node.target._schema.name.split("::")[1]
-    axes, (dtype, shape) = axes_of(dim, x.rank), out_type(lw, node, 0)
-    return [lw.emit(f"reduce_{kind}", [x], dtype, shape, axes=axes, keepdim=bool(keepdim)),
-            lw.emit(f"arg{kind}", [x], "i64", shape, axes=axes, keepdim=bool(keepdim))]
-
-
-@covers("argmax.default", "argmin.default")
-def arg(lw, node, x, dim=None, keepdim=False):
-    return lw.emit(node.target._schema.name.split("::")[1], [x], "i64", out_type(lw, node)[1], axes=axes_of(dim, x.rank),
-                   keepdim=bool(keepdim))
-
-
-@covers("any.default", "any.dim", "any.dims", "all.default", "all.dim", "all.dims")
-def any_all(lw, node, x, dims=None, keepdim=False):
-    return lw.emit(node.target._schema.name.split("::")[1], [cast(lw, x, "bool")], "bool", out_type(lw, node)[1],
-                   axes=axes_of(dims, x.rank), keepdim=bool(keepdim))
-
-
-@covers("var.correction", remark="whole correction")
-def var(lw, node, x, dims=None, correction=1, keepdim=False):
-    correction = 1 if correction is None else correction
-    if correction != int(correction):
-        raise Uncovered(f"correction {correction}")
-    return lw.emit("variance", [x], x.dtype, out_type(lw, node)[1], axes=axes_of(dims, x.rank), keepdim=bool(keepdim),
-                   correction=int(correction))
-
-
-@covers("cumsum.default")
-def cumsum(lw, node, x, axis, dtype=None):
-    out, shape = out_type(lw, node)
-    return lw.emit("cumulative_sum", [cast(lw, x, out)], out, shape, axis=axis % x.rank) if x.rank else x
-
-
-@covers("_softmax.default", "_log_softmax.default", "softmax.int", "log_softmax.int")
-def softmax(lw, node, x, axis, *_, **__):
-    dtype, shape = out_type(lw, node)
-    op = "log_softmax" if "log" in str(node.target) else "softmax"
-    return lw.emit(op, [cast(lw, x, dtype)], dtype, shape, axis=axis % max(x.rank, 1))
-
-
-# ---- normalisation
-def flat_last(lw, x, count):
-    """x with its last `count` axes as one."""
-    if count == 1:
-        return x
-    return reshaped(lw, x, x.shape[:-count] + ["*".join(f"({s})" for s in x.shape[-count:])])
-
-
-@covers("layer_norm.default")
-def layer_norm(lw, node, x, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
-    count, shape = len(normalized_shape), out_type(lw, node)[1]
-    operands = [flat_last(lw, t, count) for t in (x, weight, bias) if t is not None]
-    result = lw.emit("layer_norm", operands, x.dtype, operands[0].shape, eps=float(eps))
-    return reshaped(lw, result, shape)
-
-
-@covers("rms_norm.default")
-def rms_norm(lw, node, x, normalized_shape, weight=None, eps=None):
-    import torch
-
-    count, shape = len(normalized_shape), out_type(lw, node)[1]
-    if eps is None:
-        eps = torch.finfo(node.meta["val"].dtype).eps
-    operands = [flat_last(lw, t, count) for t in (x, weight) if t is not None]
-    return reshaped(lw, lw.emit("rms_norm", operands, x.dtype, operands[0].shape, eps=float(eps)), shape)
-
-
-# ---- products
-@covers("linear.default")
-def linear(lw, node, x, weight, bias=None):
-    dtype, shape = out_type(lw, node)
-    rows = x if x.rank > 1 else reshaped(lw, x, ["1", *x.shape])
-    result = lw.emit("linear", [rows, weight] + ([bias] if bias is not None else []), dtype,
-                     shape if x.rank > 1 else ["1", *shape])
-    return reshaped(lw, result, shape)
-
-
-@covers("matmul.default", "mm.default", "bmm.default", "dot.default", "mv.default")
-def matmul(lw, node, a, b):
-    dtype, shape = out_type(lw, node)
-    left = a if a.rank > 1 else reshaped(lw, a, ["1", *a.shape])
-    right = b if b.rank > 1 else reshaped(lw, b, [*b.shape, "1"])
-    full_shape = shape[:len(shape) - (a.rank > 1) - (b.rank > 1)] + [left.shape[-2], right.shape[-1]]
-    return reshaped(lw, lw.emit("matmul", [left, right], dtype, full_shape), shape)
-
-
-@covers("addmm.default", "baddbmm.default")
-def addmm(lw, node, c, a, b, beta=1, alpha=1):
-    dtype, shape = out_type(lw, node)
-    product = lw.emit("matmul", [a, b], dtype, shape)
-    if alpha != 1:
-        product = lw.emit("mul", [product, number(alpha, dtype)], dtype, shape)
-    if beta != 1:
-        c = lw.emit("mul", [c, number(beta, dtype)], dtype, c.shape)
-    return lw.emit("add", [product, c], dtype, shape)
-
-
-@covers("scaled_dot_product_attention.default", remark="without dropout; scores in f32")
-def attention(lw, node, q, k, v, mask=None, dropout=0.0, causal=False, scale=None, enable_gqa=False):
-    if dropout:
-        raise Uncovered("with dropout: call eval()")
-    dtype, shape = out_type(lw, node)
-    if enable_gqa and q.shape[-3] != k.shape[-3]:
-        k, v = (repeat_heads(lw, t, int(q.shape[-3]) // int(k.shape[-3])) for t in (k, v))
-    wide = "f64" if dtype == "f64" else "f32"
-    full_shape = shape[:-2] + [q.shape[-2], k.shape[-2]]
-    scale = float(scale) if scale is not None else 1 / math.sqrt(int(q.shape[-1]))
-    scores = lw.emit("matmul", [q, k], wide, full_shape, transpose_b=True, out=wide if dtype != wide else None)
-    scores = lw.emit("mul", [scores, number(scale, wide)], wide, full_shape)
-    if causal:
-        at = [lw.emit("iota", [], "i64", [n, "1"] if i == 0 else ["1", n], shape=[n, "1"] if i == 0 else ["1", n], axis=i,
-                      dtype="i64") for i, n in enumerate(full_shape[-2:])]
-        seen = lw.emit("le", [at[1], at[0]], "bool", full_shape[-2:])
-        scores = lw.emit("select", [seen, scores, "-inf"], wide, full_shape)
-    if mask is not None:
-        scores = (lw.emit("select", [mask, scores, "-inf"], wide, full_shape) if mask.dtype == "bool"
-                  else lw.emit("add", [scores, cast(lw, mask, wide)], wide, full_shape))
-    weights = cast(lw, lw.emit("softmax", [scores], wide, full_shape, axis=len(full_shape) - 1), dtype)
-    return lw.emit("matmul", [weights, v], dtype, shape)
-
-
-def repeat_heads(lw, x, times):
-    lead, heads, rest = x.shape[:-3], x.shape[-3], x.shape[-2:]
-    apart = lw.emit("reshape", [x], x.dtype, lead + [heads, "1"] + rest, shape=lead + [heads, "1"] + rest)
-    wide = lead + [heads, str(times)] + rest
-    repeated = lw.emit("broadcast", [apart], x.dtype, wide, shape=wide)
-    return reshaped(lw, repeated, lead + [str(int(heads) * times)] + rest)
-
-
-# ---- writing a part
-@covers("slice_scatter.default", remark="step 1")
-def slice_scatter(lw, node, x, part, axis=0, start=None, end=None, step=1):
-    if step != 1:
-        raise Uncovered(f"step {step}")
-    axis %= x.rank
-    first = bound(lw, start, x.shape[axis], "0")
-    place = operand(lw, int(first) if first.isdigit() else _SizeText(first), "i64")
-    place = place if is_term(place) else lw.emit("constant", [place, "i64"], "i64", [])
-    return lw.emit("slice_update", [x, cast(lw, part, x.dtype), place], x.dtype, x.shape, axis=axis)

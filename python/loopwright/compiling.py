@@ -245,5 +245,7 @@ def explain(call, **sizes):
 
 def coverage():
     """The table of ATen ops that `compile` covers, as text: one line an op, with a remark where not every use is."""
+    from . import aten_reductions, aten_tensors  # noqa: F401: they add rows
+
     width = max(len(name) for name in aten.TABLE)
     return "\n".join(f"aten.{row.name:<{width}}  {row.remark}".rstrip() for _, row in sorted(aten.TABLE.items()))

@@ -5,7 +5,7 @@ import re
 
 import torch
 
-from . import _core, _errors, aten
+from . import _core, _errors, aten, aten_reductions, aten_tensors  # noqa: F401: the last two add rows
 
 DTYPES = {torch.bool: "bool", torch.int8: "i8", torch.uint8: "u8", torch.int16: "i16", torch.int32: "i32",
           torch.int64: "i64", torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
@@ -66,6 +66,8 @@ class Lowering:
         self.tails = []
         self.taken = set(_RESERVED) | set(ranges)
         self.terms = {}
+        self.inputs, self.copies = set(), {}
+        self.node, self.wanted = None, "copy"  # what is being lowered, and the name its values should have
         self.lines_of = {}  # text line -> FX node, for errors of the parser
 
     # ---- names and sizes
@@ -110,6 +112,7 @@ class Lowering:
         dtype, shape = DTYPES[tensor.dtype], self.shape(tensor)
         strides = "" if dense else f" strides [{', '.join(self.size(s) for s in tensor.stride())}]"
         self.lines.append(f"input {name}: {dtype}[{', '.join(shape)}]{strides}")
+        self.inputs.add(name)
         return Term(name, dtype, shape)
 
     def emit(self, op, operands, dtype, shape, /, **attributes):
@@ -129,6 +132,14 @@ class Lowering:
         if isinstance(value, float):
             return repr(value)
         return value if isinstance(value, str) else str(value)
+
+    def fresh(self, term):
+        """A value that is no input: an output has memory of its own."""
+        if term.name not in self.inputs:
+            return term
+        if term.name not in self.copies:
+            self.copies[term.name] = self.emit("copy", [term], term.dtype, term.shape)
+        return self.copies[term.name]
 
     def output(self, term):
         self.tails.append(f"output {term.name}")

@@ -5,7 +5,7 @@ import warnings
 
 import torch
 
-from . import _core, _errors, aten
+from . import _errors, aten
 from .lowering import Lowering, source_line
 
 PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device)
@@ -289,7 +289,7 @@ def describe_outputs(lowering, program, argument_of):
                 raise _errors.make("unsupported", f"unsupported: trace {lowering.name}: a parameter as a result")
             returned.append(("argument", argument_of[position[name]]))
         else:
-            term = lowering.terms[node]
+            term = lowering.fresh(lowering.terms[node])
             if term.name not in places:
                 places[term.name] = len(places)
                 lowering.output(term)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "python/module/errors.h"
+#include "python/module/outputs.h"
 #include "python/module/plan.h"
 #include "python/module/traced.h"
 
@@ -19,11 +20,11 @@ constexpr std::size_t kMaxParameters = 64;
 constexpr int kMostAttempts = 4;
 
 struct Call {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* names;     ///< tuple of interned str: the parameters
   PyObject* defaults;  ///< tuple as long; Ellipsis where there is none
-  PyObject* details;   ///< object that other attributes are read from, `_miss(values, error, seen)` may add a program
+  PyObject*
+      details;  ///< object that other attributes are read from, `_miss(values, error, seen)` may add a program
   std::vector<std::shared_ptr<const Traced>>* traced;
 };
 
@@ -46,12 +47,14 @@ bool bind_keyword(const Call& self, Bound& bound, PyObject* key, PyObject* value
     PyObject* name = PyTuple_GET_ITEM(self.names, i);
     if (name != key && PyUnicode_Compare(name, key) != 0) continue;
     PyObject*& slot = bound.values[static_cast<std::size_t>(i)];
-    if (slot != nullptr) return refuse_arguments(self, "argument `%U` is given twice; the arguments are %R", key);
+    if (slot != nullptr)
+      return refuse_arguments(self, "argument `%U` is given twice; the arguments are %R", key);
     slot = value;
     return true;
   }
   if (PyUnicode_CompareWithASCIIString(key, "out") == 0) bound.out = value != Py_None ? value : nullptr;
-  else if (PyUnicode_CompareWithASCIIString(key, "stream") == 0) bound.stream = value != Py_None ? value : nullptr;
+  else if (PyUnicode_CompareWithASCIIString(key, "stream") == 0)
+    bound.stream = value != Py_None ? value : nullptr;
   else return refuse_arguments(self, "there is no argument `%U`; the arguments are %R, out and stream", key);
   return true;
 }
@@ -75,146 +78,10 @@ bool bind(const Call& self, PyObject* const* args, Py_ssize_t given, PyObject* k
     PyObject*& slot = bound.values[static_cast<std::size_t>(i)];
     if (slot == nullptr) slot = PyTuple_GET_ITEM(self.defaults, i);
     if (slot == Py_Ellipsis)
-      return refuse_arguments(self, "argument `%U` is missing; the arguments are %R", PyTuple_GET_ITEM(self.names, i));
+      return refuse_arguments(self, "argument `%U` is missing; the arguments are %R",
+                              PyTuple_GET_ITEM(self.names, i));
   }
   bound.arguments = bound.values.data();
-  return true;
-}
-
-/// First byte and behind the last of a tensor with strides that are not negative; equal when it is empty.
-std::pair<const char*, const char*> span_of(const DLTensor& tensor) {
-  const char* first = static_cast<const char*>(tensor.data) + tensor.byte_offset;
-  std::int64_t last = 0, dense = 1;
-  for (int d = tensor.ndim; d-- > 0;) {
-    if (tensor.shape[d] == 0) return {first, first};
-    last += (tensor.shape[d] - 1) * (tensor.strides != nullptr ? tensor.strides[d] : dense);
-    dense *= tensor.shape[d];
-  }
-  return {first, first + (last + 1) * ((tensor.dtype.bits + 7) / 8)};
-}
-
-bool overlap(const DLTensor& a, const DLTensor& b) {
-  const auto [a0, a1] = span_of(a);
-  const auto [b0, b1] = span_of(b);
-  return a0 != a1 && b0 != b1 && a0 < b1 && b0 < a1;
-}
-
-/// The outputs of one call: given by the caller, or made by whoever made the first input.
-class Outputs {
- public:
-  Outputs(const Traced& traced, const Inputs& inputs, const std::int64_t* symbols)
-      : traced_(traced), inputs_(inputs), symbols_(symbols), objects_(traced.program.output_count()),
-        managed_(objects_.size()) {}
-  ~Outputs() {
-    for (DLManagedTensorVersioned* m : managed_)
-      if (m != nullptr && m->deleter != nullptr) m->deleter(m);
-  }
-  Outputs(const Outputs&) = delete;
-  Outputs& operator=(const Outputs&) = delete;
-
-  /// False with a Python exception.
-  bool take(PyObject* out, void** pointers);
-  bool make(void** pointers);
-  /// After the launch: the objects to return, in order of the program's outputs.
-  bool wrap();
-  const nb::object& object(std::size_t i) const { return objects_[i]; }
-
- private:
-  bool take_one(std::size_t i, PyObject* given, void*& pointer);
-  bool make_by_api(const TensorType& type, std::size_t i, void*& pointer);
-  bool make_by_python(std::size_t i, void*& pointer);
-  static void set_allocation_error(void*, const char* kind, const char* message) {
-    PyErr_Format(PyExc_MemoryError, "output: %s: %s", kind, message);
-  }
-
-  const Traced& traced_;
-  const Inputs& inputs_;
-  const std::int64_t* symbols_;
-  std::vector<nb::object> objects_;
-  std::vector<DLManagedTensorVersioned*> managed_;  ///< made, and not yet wrapped
-  std::vector<std::unique_ptr<TensorReading>> readings_;
-};
-
-bool Outputs::take(PyObject* out, void** pointers) {
-  const std::size_t count = objects_.size();
-  const bool is_sequence = PyTuple_Check(out) || PyList_Check(out);
-  const std::size_t given = is_sequence ? static_cast<std::size_t>(PySequence_Fast_GET_SIZE(out)) : 1;
-  if (given != count) {
-    PyErr_Format(PyExc_ValueError, "out: %zu tensors; there are %zu outputs", given, count);
-    return false;
-  }
-  for (std::size_t i = 0; i < count; ++i)
-    if (!take_one(i, is_sequence ? PySequence_Fast_GET_ITEM(out, static_cast<Py_ssize_t>(i)) : out, pointers[i])) return false;
-  for (std::size_t a = 0; a < count; ++a) {
-    for (std::size_t b = 0; b < inputs_.count() + a; ++b) {
-      const DLTensor& other = b < inputs_.count() ? *inputs_.tensors()[b] : readings_[b - inputs_.count()]->tensor();
-      if (!overlap(readings_[a]->tensor(), other)) continue;
-      PyErr_Format(PyExc_ValueError, "out: the output `%s` shares memory with another tensor of the call",
-                   traced_.program.spec().tensors[inputs_.count() + a].name.c_str());
-      return false;
-    }
-  }
-  return true;
-}
-
-bool Outputs::take_one(std::size_t i, PyObject* given, void*& pointer) {
-  const TensorType* type = find_tensor_type(given);
-  if (type == nullptr) return false;
-  readings_.push_back(std::make_unique<TensorReading>());
-  if (!readings_.back()->read(given, *type, true)) return false;
-  const DLTensor& tensor = readings_.back()->tensor();
-  if (const std::string wanted = traced_.program.check_output(i, tensor, symbols_); !wanted.empty()) {
-    std::string shape;
-    for (int d = 0; d < tensor.ndim; ++d) shape += (d > 0 ? ", " : "") + std::to_string(tensor.shape[d]);
-    PyErr_Format(PyExc_ValueError, "out: the output `%s` is %s; given is %s[%s] on %s%s",
-                 traced_.program.spec().tensors[inputs_.count() + i].name.c_str(), wanted.c_str(),
-                 describe(tensor.dtype).c_str(), shape.c_str(), describe(tensor.device).c_str(),
-                 tensor.strides != nullptr ? " (or its strides are not dense)" : "");
-    return false;
-  }
-  objects_[i] = nb::borrow(given);
-  pointer = readings_.back()->data();
-  return true;
-}
-
-bool Outputs::make(void** pointers) {
-  const TensorType* type = inputs_.first_type();
-  for (std::size_t i = 0; i < objects_.size(); ++i)
-    if (type != nullptr && type->api != nullptr ? !make_by_api(*type, i, pointers[i]) : !make_by_python(i, pointers[i]))
-      return false;
-  return true;
-}
-
-bool Outputs::make_by_api(const TensorType& type, std::size_t i, void*& pointer) {
-  std::int64_t shape[kMaxRank];
-  traced_.program.output_shape(i, symbols_, shape);
-  DLTensor prototype{nullptr, traced_.program.device(), traced_.program.output_rank(i), traced_.program.output_dtype(i),
-                     shape, nullptr, 0};
-  if (type.api->allocate(&prototype, &managed_[i], nullptr, set_allocation_error) != 0) return false;
-  pointer = static_cast<char*>(managed_[i]->tensor.data) + managed_[i]->tensor.byte_offset;
-  return true;
-}
-
-bool Outputs::make_by_python(std::size_t i, void*& pointer) {
-  std::int64_t shape[kMaxRank];
-  traced_.program.output_shape(i, symbols_, shape);
-  nb::list sizes;
-  for (int d = 0; d < traced_.program.output_rank(i); ++d) sizes.append(shape[d]);
-  nb::object like = nb::none();
-  if (inputs_.count() > 0) like = nb::borrow(inputs_.object(0));
-  const std::string dtype(name(traced_.program.spec().tensors[inputs_.count() + i].dtype));
-  const nb::object made = nb::module_::import_("loopwright._arrays").attr("allocate")(like, sizes, dtype);
-  return take_one(i, made.ptr(), pointer);
-}
-
-bool Outputs::wrap() {
-  for (std::size_t i = 0; i < objects_.size(); ++i) {
-    if (managed_[i] == nullptr) continue;
-    void* object = nullptr;
-    DLManagedTensorVersioned* made = std::exchange(managed_[i], nullptr);
-    if (inputs_.first_type()->api->import_managed(made, &object) != 0) return false;
-    objects_[i] = nb::steal(static_cast<PyObject*>(object));
-  }
   return true;
 }
 
@@ -235,9 +102,10 @@ bool check_written(const Traced& traced, const Inputs& inputs) {
     for (std::size_t b = 0; b < inputs.count(); ++b) {
       if (a == b || !overlap(*inputs.tensors()[a], *inputs.tensors()[b])) continue;
       const auto& tensors = traced.program.spec().tensors;
-      set_error(Error{ErrorCode::aliasing, "call " + traced.program.spec().name,
-                      "`" + tensors[a].name + "`, which is written, shares memory with `" + tensors[b].name + "`", "",
-                      "memory of its own"});
+      set_error(
+          Error{ErrorCode::aliasing, "call " + traced.program.spec().name,
+                "`" + tensors[a].name + "`, which is written, shares memory with `" + tensors[b].name + "`",
+                "", "memory of its own"});
       return false;
     }
   }
@@ -249,8 +117,7 @@ bool launch(const Traced& traced, void* const* pointers, const std::int64_t* sym
   ErrorCode code;
   if (traced.program.device().type == kDLCPU) {
     // Work of the caller's own thread: others may run Python meanwhile.
-    Py_BEGIN_ALLOW_THREADS
-    code = plan.launch(pointers, symbols, stream);
+    Py_BEGIN_ALLOW_THREADS code = plan.launch(pointers, symbols, stream);
     Py_END_ALLOW_THREADS
   } else {
     code = plan.launch(pointers, symbols, stream);
@@ -264,8 +131,9 @@ bool launch(const Traced& traced, void* const* pointers, const std::int64_t* sym
                   code == ErrorCode::no_variant ? "a kernel without a variant for these sizes and addresses"
                                                 : "the device refused the launch",
                   sizes.empty() ? "" : "at " + sizes,
-                  code == ErrorCode::no_variant ? "tensors aligned to 16 bytes, sizes that were tuned, or on_miss=\"jit\""
-                                                : ""});
+                  code == ErrorCode::no_variant
+                      ? "tensors aligned to 16 bytes, sizes that were tuned, or on_miss=\"jit\""
+                      : ""});
   return false;
 }
 
@@ -302,9 +170,11 @@ PyObject* serve(const Traced& traced, const Bound& bound, Mismatch& mismatch, nb
   for (std::size_t i = 0; i < inputs.count(); ++i) pointers[i] = inputs.data(i);
   Outputs outputs(traced, inputs, symbols);
   void* stream = nullptr;
-  if (!(bound.out != nullptr ? outputs.take(bound.out, pointers + inputs.count()) : outputs.make(pointers + inputs.count())) ||
+  if (!(bound.out != nullptr ? outputs.take(bound.out, pointers + inputs.count())
+                             : outputs.make(pointers + inputs.count())) ||
       (traced.program.writes_inputs() && !check_written(traced, inputs)) ||
-      !find_stream(traced.program, inputs, bound, stream) || !launch(traced, pointers, symbols, stream) || !outputs.wrap())
+      !find_stream(traced.program, inputs, bound, stream) || !launch(traced, pointers, symbols, stream) ||
+      !outputs.wrap())
     return nullptr;
   return collect(traced, outputs, bound);
 }
@@ -377,7 +247,8 @@ PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObj
 
 PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *names, *defaults, *details;
-  if (!PyArg_ParseTuple(args, "O!O!O", &PyTuple_Type, &names, &PyTuple_Type, &defaults, &details)) return nullptr;
+  if (!PyArg_ParseTuple(args, "O!O!O", &PyTuple_Type, &names, &PyTuple_Type, &defaults, &details))
+    return nullptr;
   if (static_cast<std::size_t>(PyTuple_GET_SIZE(names)) > kMaxParameters ||
       PyTuple_GET_SIZE(names) != PyTuple_GET_SIZE(defaults)) {
     PyErr_Format(PyExc_ValueError, "at most %zu parameters, with a default or ... for each", kMaxParameters);
@@ -400,15 +271,15 @@ PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
 PyObject* add(PyObject* object, PyObject* args) {
   auto& self = *reinterpret_cast<Call*>(object);
   PyObject *plan, *sources, *guards, *constants, *returned, *unflatten;
-  if (!PyArg_ParseTuple(args, "OO!O!O!O!O", &plan, &PyList_Type, &sources, &PyList_Type, &guards, &PyList_Type, &constants,
-                        &PyList_Type, &returned, &unflatten))
+  if (!PyArg_ParseTuple(args, "OO!O!O!O!O", &plan, &PyList_Type, &sources, &PyList_Type, &guards,
+                        &PyList_Type, &constants, &PyList_Type, &returned, &unflatten))
     return nullptr;
   try {
     const auto& loaded = nb::cast<const LoadedPlan&>(nb::handle(plan));
     const auto as_list = [](PyObject* o) { return nb::borrow<nb::list>(o); };
     self.traced->push_back(std::make_shared<const Traced>(
-        parse_traced(unwrap(Program::make(loaded.plan, loaded.device)), as_list(sources), as_list(guards), as_list(constants),
-                     as_list(returned), nb::borrow(unflatten))));
+        parse_traced(unwrap(Program::make(loaded.plan, loaded.device)), as_list(sources), as_list(guards),
+                     as_list(constants), as_list(returned), nb::borrow(unflatten))));
     Py_RETURN_NONE;
   } catch (nb::python_error& e) {
     e.restore();
@@ -448,7 +319,9 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self.details);
   if (self.traced == nullptr) return 0;
   int stop = 0;  // globals that a guard looks into may hold this object
-  const auto see = [&](const nb::object& o) { stop = stop == 0 && o.is_valid() ? visit(o.ptr(), arg) : stop; };
+  const auto see = [&](const nb::object& o) {
+    stop = stop == 0 && o.is_valid() ? visit(o.ptr(), arg) : stop;
+  };
   for (const auto& traced : *self.traced) {
     for (const Source& s : traced->sources) see(s.dict), see(s.key), see(s.fixed);
     for (const Guard& g : traced->guards) see(g.place), see(g.key), see(g.expected);
@@ -481,7 +354,8 @@ PyMethodDef methods[] = {{"add", add, METH_VARARGS, "Adds one way to serve calls
                          {"reset", reset, METH_NOARGS, "Forgets every way to serve calls."},
                          {"__reduce_ex__", reduce, METH_O, nullptr},
                          {nullptr, nullptr, 0, nullptr}};
-PyGetSetDef properties[] = {{"__doc__", get_doc, nullptr, nullptr, nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef properties[] = {{"__doc__", get_doc, nullptr, nullptr, nullptr},
+                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Call, vectorcall), READONLY, nullptr},
                          {"details", T_OBJECT, offsetof(Call, details), READONLY, nullptr},
                          {nullptr, 0, 0, 0, nullptr}};
@@ -494,11 +368,17 @@ void* slot(F* function) {
 }  // namespace
 
 void bind_call(nb::module_& module) {
-  PyType_Slot slots[] = {{Py_tp_new, slot(create)},           {Py_tp_call, slot(PyVectorcall_Call)},
-                         {Py_tp_methods, methods},            {Py_tp_members, members},
-                         {Py_tp_getattro, slot(get_attribute)}, {Py_tp_getset, properties}, {Py_tp_repr, slot(represent)},
-                         {Py_tp_traverse, slot(traverse)},    {Py_tp_clear, slot(clear)},
-                         {Py_tp_dealloc, slot(destroy)},      {0, nullptr}};
+  PyType_Slot slots[] = {{Py_tp_new, slot(create)},
+                         {Py_tp_call, slot(PyVectorcall_Call)},
+                         {Py_tp_methods, methods},
+                         {Py_tp_members, members},
+                         {Py_tp_getattro, slot(get_attribute)},
+                         {Py_tp_getset, properties},
+                         {Py_tp_repr, slot(represent)},
+                         {Py_tp_traverse, slot(traverse)},
+                         {Py_tp_clear, slot(clear)},
+                         {Py_tp_dealloc, slot(destroy)},
+                         {0, nullptr}};
   PyType_Spec spec{"loopwright._core.Call", sizeof(Call), 0,
                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
   nb::object type = nb::steal(PyType_FromSpec(&spec));

@@ -104,8 +104,8 @@ nb::dict merge(const std::string& path, const std::string& source, const std::st
   return describe(unwrap(db::merge_file(path, source, make_options(policy, dry_run, reason))));
 }
 
-nb::dict import_lines(const std::string& path, const std::string& file, const std::string& policy, bool dry_run,
-                      const std::string& reason) {
+nb::dict import_lines(const std::string& path, const std::string& file, const std::string& policy,
+                      bool dry_run, const std::string& reason) {
   std::ifstream in(file);
   if (!in) raise(Error{ErrorCode::io, "a file to import", "cannot read " + file, "", ""});
   return describe(unwrap(db::import_lines(path, in, make_options(policy, dry_run, reason))));
@@ -115,7 +115,8 @@ void export_lines(const std::string& path, const std::string& file, bool with_tr
   std::ofstream out(file);
   if (!out) raise(Error{ErrorCode::io, "a file to export to", "cannot write " + file, "", ""});
   unwrap(db::export_lines(path, out, {.with_trials = with_trials, .with_artifacts = with_artifacts}));
-  if (!out.flush()) raise(Error{ErrorCode::io, "export to " + file, "writing failed", "", "space on the disk"});
+  if (!out.flush())
+    raise(Error{ErrorCode::io, "export to " + file, "writing failed", "", "space on the disk"});
 }
 
 nb::list check(const std::string& path) {

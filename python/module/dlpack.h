@@ -49,7 +49,8 @@ struct DLPackExchangeAPI {
   int (*allocate)(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
                   void (*set_error)(void* context, const char* kind, const char* message));
   int (*export_managed)(void* object, DLManagedTensorVersioned** out);
-  int (*import_managed)(DLManagedTensorVersioned* tensor, void** object);  ///< takes `tensor`, gives a new reference
+  int (*import_managed)(DLManagedTensorVersioned* tensor,
+                        void** object);        ///< takes `tensor`, gives a new reference
   int (*borrow)(void* object, DLTensor* out);  ///< shape and strides live as long as the object is unchanged
   int (*current_stream)(DLDeviceType type, std::int32_t index, void** stream);
 };

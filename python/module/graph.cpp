@@ -34,10 +34,12 @@ nb::dict list_outputs(const Graph& graph) {
 
 void bind_graph(nb::module_& module) {
   nb::class_<Graph>(module, "Graph")
-      .def_static("parse",
-                  [](const std::string& text, const std::string& file) { return unwrap(Graph::parse(text, file)); },
-                  nb::arg("text"), nb::arg("file") = "graph")
-      .def_static("load", [](const std::string& path) { return unwrap(Graph::load(path)); }, nb::arg("path"))
+      .def_static(
+          "parse",
+          [](const std::string& text, const std::string& file) { return unwrap(Graph::parse(text, file)); },
+          nb::arg("text"), nb::arg("file") = "graph")
+      .def_static(
+          "load", [](const std::string& path) { return unwrap(Graph::load(path)); }, nb::arg("path"))
       .def_prop_ro("name", &Graph::name)
       .def_prop_ro("text", &Graph::text)
       .def_prop_ro("inputs", list_inputs)
@@ -51,9 +53,11 @@ void bind_graph(nb::module_& module) {
       .def("__str__", &Graph::text)
       .def("__eq__", [](const Graph& a, const Graph& b) { return a == b; })
       .def("__hash__", [](const Graph& graph) { return std::hash<std::string>{}(graph.text()); })
-      .def("__repr__", [](const Graph& graph) {
-        return "<loopwright.Graph " + graph.name() + ": " + std::to_string(graph.nodes().size()) + " nodes>";
-      })
+      .def("__repr__",
+           [](const Graph& graph) {
+             return "<loopwright.Graph " + graph.name() + ": " + std::to_string(graph.nodes().size()) +
+                    " nodes>";
+           })
       .def("__getstate__", &Graph::text)
       .def("__setstate__",
            [](Graph& graph, const std::string& text) { new (&graph) Graph(unwrap(Graph::parse(text))); });

@@ -21,7 +21,8 @@ OnMiss parse_on_miss(const std::string& text) {
   if (text == "strict") return OnMiss::strict;
   if (text == "default") return OnMiss::fallback;
   if (text == "jit") return OnMiss::jit;
-  raise(Error{ErrorCode::bad_argument, "on_miss", "\"" + text + "\"", "", "\"strict\", \"default\" or \"jit\""});
+  raise(Error{ErrorCode::bad_argument, "on_miss", "\"" + text + "\"", "",
+              "\"strict\", \"default\" or \"jit\""});
 }
 
 /// The device's name has been accepted by the runtime.
@@ -38,7 +39,8 @@ LoadedPlan plan_graph(const Graph& graph, const Strings& databases, const std::s
   const nb::gil_scoped_release others_run;  // code generation takes a second
   auto made = [&]() -> Result<Plan> {
     LW_TRY(Target target, device_target(device));
-    return make_plan(graph, {.target = std::move(target), .databases = databases, .on_miss = miss, .device = device});
+    return make_plan(
+        graph, {.target = std::move(target), .databases = databases, .on_miss = miss, .device = device});
   }();
   const nb::gil_scoped_acquire back;
   return {unwrap(std::move(made)), find_device(device), nullptr};
@@ -57,8 +59,8 @@ std::string explain_plan(const LoadedPlan& self, const nb::dict& sizes) {
   std::vector<std::int64_t> values;
   for (const Symbol& symbol : self.plan.spec().symbols) {
     if (!sizes.contains(symbol.name.c_str()))
-      raise(Error{ErrorCode::bad_symbol, "explain " + self.plan.spec().name, "no value for the symbol " + symbol.name,
-                  "", "a value of each symbol by name"});
+      raise(Error{ErrorCode::bad_symbol, "explain " + self.plan.spec().name,
+                  "no value for the symbol " + symbol.name, "", "a value of each symbol by name"});
     values.push_back(nb::cast<std::int64_t>(sizes[symbol.name.c_str()]));
   }
   if (self.runtime) return unwrap(self.runtime->explain(self.plan.spec().graph_digest, values));
@@ -82,7 +84,8 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("symbols",
                    [](const LoadedPlan& self) {
                      nb::dict out;
-                     for (const Symbol& s : self.plan.spec().symbols) out[s.name.c_str()] = nb::make_tuple(s.lo, s.hi);
+                     for (const Symbol& s : self.plan.spec().symbols)
+                       out[s.name.c_str()] = nb::make_tuple(s.lo, s.hi);
                      return out;
                    })
       .def_prop_ro("kernels",
@@ -97,8 +100,10 @@ void bind_plan(nb::module_& module) {
       .def("flush_wanted", [](const LoadedPlan& self) {
         if (self.runtime) unwrap(self.runtime->flush_wanted());
       });
-  module.def("plan_graph", plan_graph, nb::arg("graph"), nb::arg("databases"), nb::arg("on_miss"), nb::arg("device"));
-  module.def("load_plan", load_plan, nb::arg("name"), nb::arg("databases"), nb::arg("on_miss"), nb::arg("device"));
+  module.def("plan_graph", plan_graph, nb::arg("graph"), nb::arg("databases"), nb::arg("on_miss"),
+             nb::arg("device"));
+  module.def("load_plan", load_plan, nb::arg("name"), nb::arg("databases"), nb::arg("on_miss"),
+             nb::arg("device"));
 }
 
 }  // namespace loopwright::python

@@ -7,7 +7,9 @@
 namespace loopwright::python {
 namespace {
 
-bool is_same(DLDataType a, DLDataType b) { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
+bool is_same(DLDataType a, DLDataType b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
 
 /// Whether row-major dense strides of the shape are those of the plan for every value of the symbols.
 bool is_dense(const PlanTensor& tensor, std::size_t symbol_count) {
@@ -61,8 +63,8 @@ Result<Program> Program::make(Plan plan, DLDevice device) {
   const PlanSpec& spec = program.spec();
   std::vector<bool> known(spec.symbols.size(), false);
   if (known.size() > kMaxSymbols)
-    return Error{ErrorCode::unsupported, "call the plan " + spec.name, std::to_string(known.size()) + " symbols", "",
-                 "at most " + std::to_string(kMaxSymbols)};
+    return Error{ErrorCode::unsupported, "call the plan " + spec.name,
+                 std::to_string(known.size()) + " symbols", "", "at most " + std::to_string(kMaxSymbols)};
   for (const PlanTensor& t : spec.tensors) {
     if (t.role != ArgRole::input && t.role != ArgRole::inout) continue;
     program.inputs_.push_back(describe_tensor(t, known));
@@ -78,7 +80,8 @@ Result<Program> Program::make(Plan plan, DLDevice device) {
   return program;
 }
 
-bool Program::match(std::size_t input, const DLTensor& tensor, std::int64_t* symbols, Mismatch& mismatch) const {
+bool Program::match(std::size_t input, const DLTensor& tensor, std::int64_t* symbols,
+                    Mismatch& mismatch) const {
   const Tensor& expected = inputs_[input];
   const auto refuse = [&](Mismatch::Kind kind, int dimension = 0) {
     mismatch = {kind, static_cast<std::int32_t>(input), dimension};
@@ -122,13 +125,15 @@ bool Program::strides_fit(const Tensor& expected, const DLTensor& tensor, const 
   return fits || std::find(tensor.shape, tensor.shape + tensor.ndim, 0) != tensor.shape + tensor.ndim;
 }
 
-bool Program::match_derived(const DLTensor* const* tensors, const std::int64_t* symbols, Mismatch& mismatch) const {
+bool Program::match_derived(const DLTensor* const* tensors, const std::int64_t* symbols,
+                            Mismatch& mismatch) const {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const Tensor& expected = inputs_[i];
     if (expected.has_expressions)
       for (int d = 0; d < expected.rank; ++d) {
         const Size& size = expected.shape[static_cast<std::size_t>(d)];
-        if (size.kind != Size::Kind::expression || size.expression.evaluate(symbols) == tensors[i]->shape[d]) continue;
+        if (size.kind != Size::Kind::expression || size.expression.evaluate(symbols) == tensors[i]->shape[d])
+          continue;
         mismatch = {Mismatch::Kind::size, static_cast<std::int32_t>(i), d};
         return false;
       }
@@ -146,12 +151,14 @@ void Program::output_shape(std::size_t output, const std::int64_t* symbols, std:
                                                      : symbols[size.value];
 }
 
-std::string Program::check_output(std::size_t output, const DLTensor& tensor, const std::int64_t* symbols) const {
+std::string Program::check_output(std::size_t output, const DLTensor& tensor,
+                                  const std::int64_t* symbols) const {
   const Tensor& expected = outputs_[output];
   std::int64_t shape[kMaxRank];
   output_shape(output, symbols, shape);
-  const bool on_device = device_.type == kDLCPU ? tensor.device.type == kDLCPU || tensor.device.type == kDLCUDAHost
-                                                : tensor.device.type == device_.type && tensor.device.index == device_.index;
+  const bool on_device = device_.type == kDLCPU
+                             ? tensor.device.type == kDLCPU || tensor.device.type == kDLCUDAHost
+                             : tensor.device.type == device_.type && tensor.device.index == device_.index;
   const bool fits = is_same(tensor.dtype, expected.dtype) && on_device && tensor.ndim == expected.rank &&
                     std::equal(shape, shape + expected.rank, tensor.shape);
   if (fits && strides_fit(expected, tensor, symbols)) return "";
@@ -171,8 +178,8 @@ std::string Program::shape_text(const PlanTensor& tensor) const {
 
 Error Program::explain(const Mismatch& mismatch, const DLTensor* found) const {
   const PlanTensor& tensor = spec().tensors[static_cast<std::size_t>(mismatch.tensor)];
-  Error error{ErrorCode::wrong_arguments, "call " + spec().name, "", "argument `" + tensor.name + "`: " + shape_text(tensor),
-              ""};
+  Error error{ErrorCode::wrong_arguments, "call " + spec().name, "",
+              "argument `" + tensor.name + "`: " + shape_text(tensor), ""};
   for (const Symbol& s : spec().symbols)
     error.where += ", " + s.name + " in " + std::to_string(s.lo) + ".." + std::to_string(s.hi);
   if (found == nullptr) return error;
@@ -197,7 +204,8 @@ Error Program::explain(const Mismatch& mismatch, const DLTensor* found) const {
       error.works = "a size in the range, or a wider one declared";
       break;
     case Mismatch::Kind::strides:
-      error.found = shape + " with strides " + (found->strides != nullptr ? list(found->strides, found->ndim) : "of a dense tensor");
+      error.found = shape + " with strides " +
+                    (found->strides != nullptr ? list(found->strides, found->ndim) : "of a dense tensor");
       error.works = "the strides that the graph states: a dense tensor, unless it names others";
       break;
     default:

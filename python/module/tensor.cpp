@@ -24,7 +24,8 @@ bool check_torch_type(PyTypeObject* type) {
   if (is_named(object, "__module__", {"torch", "torch.nn.parameter"}) &&
       is_named(object, "__qualname__", {"Tensor", "Parameter", "Buffer"}))
     return true;
-  PyErr_Format(PyExc_TypeError, "%s is a subclass of torch.Tensor with behaviour of its own; plain tensors work",
+  PyErr_Format(PyExc_TypeError,
+               "%s is a subclass of torch.Tensor with behaviour of its own; plain tensors work",
                type->tp_name);
   return false;
 }
@@ -104,11 +105,13 @@ bool TensorReading::read_capsule(PyObject* object, bool writable) {
 }
 
 bool TensorReading::read_buffer(PyObject* object, bool writable) {
-  if (PyObject_GetBuffer(object, &buffer_, PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) != 0)
+  if (PyObject_GetBuffer(object, &buffer_, PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) !=
+      0)
     return false;
   has_buffer_ = true;
   if (buffer_.ndim > kMaxRank) {
-    PyErr_Format(PyExc_ValueError, "it has %d dimensions; a graph's tensors have at most %d", buffer_.ndim, kMaxRank);
+    PyErr_Format(PyExc_ValueError, "it has %d dimensions; a graph's tensors have at most %d", buffer_.ndim,
+                 kMaxRank);
     return false;
   }
   for (int d = 0; d < buffer_.ndim; ++d) {
@@ -119,8 +122,13 @@ bool TensorReading::read_buffer(PyObject* object, bool writable) {
       return false;
     }
   }
-  tensor_ = {buffer_.buf, {kDLCPU, 0}, buffer_.ndim, parse_format(buffer_.format, buffer_.itemsize),
-             shape_, strides_, 0};
+  tensor_ = {buffer_.buf,
+             {kDLCPU, 0},
+             buffer_.ndim,
+             parse_format(buffer_.format, buffer_.itemsize),
+             shape_,
+             strides_,
+             0};
   return true;
 }
 
@@ -144,7 +152,10 @@ std::string describe(DLDataType dtype) {
     if (known.code == dtype.code && known.bits == dtype.bits && dtype.lanes == 1)
       return std::string(name(static_cast<DType>(i)));
   }
-  const char* kind = dtype.code == kDLInt ? "int" : dtype.code == kDLUInt ? "uint" : dtype.code == 5 ? "complex" : "";
+  const char* kind = dtype.code == kDLInt    ? "int"
+                     : dtype.code == kDLUInt ? "uint"
+                     : dtype.code == 5       ? "complex"
+                                             : "";
   if (*kind != '\0' && dtype.bits <= 2 * kMaxBits) return kind + std::to_string(dtype.bits);
   return "a dtype that no graph has (DLPack code " + std::to_string(dtype.code) + ")";
 }

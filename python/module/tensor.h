@@ -44,7 +44,7 @@ class TensorReading {
   DLTensor tensor_{};
   PyObject* capsule_ = nullptr;
   bool has_buffer_ = false;
-  Py_buffer buffer_;  ///< valid when has_buffer_
+  Py_buffer buffer_;                                  ///< valid when has_buffer_
   std::int64_t shape_[kMaxRank], strides_[kMaxRank];  ///< of a buffer
 };
 

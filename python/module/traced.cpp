@@ -10,8 +10,8 @@ void name_argument(const std::string& name) {
   const nb::python_error error;
   std::string text = nb::str(error.value()).c_str();
   text.resize(std::min(text.find('\n'), text.size()));  // torch appends the frames of its own stack
-  PyErr_Format(error.matches(PyExc_RuntimeError) ? PyExc_TypeError : error.type().ptr(), "argument `%s`: %s", name.c_str(),
-               text.c_str());
+  PyErr_Format(error.matches(PyExc_RuntimeError) ? PyExc_TypeError : error.type().ptr(), "argument `%s`: %s",
+               name.c_str(), text.c_str());
 }
 
 /// -1 with an exception.
@@ -43,7 +43,8 @@ int is_negative_view(PyObject* tensor) {
   PyObject* answer = PyObject_CallMethodNoArgs(tensor, name);
   const int negative = answer == Py_True ? 1 : answer != nullptr ? 0 : -1;
   Py_XDECREF(answer);
-  if (negative == 1) PyErr_SetString(PyExc_TypeError, "a negative view; resolve_neg() makes a plain tensor of it");
+  if (negative == 1)
+    PyErr_SetString(PyExc_TypeError, "a negative view; resolve_neg() makes a plain tensor of it");
   return negative;
 }
 
@@ -73,7 +74,8 @@ Traced parse_traced(Program program, nb::list sources, nb::list guards, nb::list
     else if (nb::len(item) == 2) {
       source.dict = item[0];
       source.key = item[1];
-      if (!PyDict_Check(source.dict.ptr())) throw nb::type_error("a source is an int, (dict, key) or (tensor,)");
+      if (!PyDict_Check(source.dict.ptr()))
+        throw nb::type_error("a source is an int, (dict, key) or (tensor,)");
     } else source.fixed = item[0];
     traced.sources.push_back(std::move(source));
   }
@@ -82,7 +84,8 @@ Traced parse_traced(Program program, nb::list sources, nb::list guards, nb::list
     Guard guard;
     guard.place = item[0];
     if (PyDict_Check(guard.place.ptr())) guard.key = item[1];
-    else if (!PyCell_Check(guard.place.ptr())) throw nb::type_error("a guard is (dict, key, object) or (cell, None, object)");
+    else if (!PyCell_Check(guard.place.ptr()))
+      throw nb::type_error("a guard is (dict, key, object) or (cell, None, object)");
     guard.expected = item[2];
     traced.guards.push_back(std::move(guard));
   }
@@ -94,7 +97,8 @@ Traced parse_traced(Program program, nb::list sources, nb::list guards, nb::list
     if (kind == "output") r.output = nb::cast<std::int32_t>(item[1]);
     else if (kind == "argument") r.argument = nb::cast<std::int32_t>(item[1]);
     else r.fixed = item[1];
-    if (r.output >= static_cast<std::int32_t>(traced.program.output_count())) throw nb::type_error("no such output");
+    if (r.output >= static_cast<std::int32_t>(traced.program.output_count()))
+      throw nb::type_error("no such output");
     traced.returned.push_back(std::move(r));
   }
   return traced;
@@ -119,7 +123,7 @@ Inputs::~Inputs() {
 
 bool Inputs::read_one(const Traced& traced, std::size_t i, PyObject* const* arguments, Mismatch& mismatch) {
   const Source& source = traced.sources[i];
-  PyObject* object = source.argument >= 0       ? arguments[source.argument]
+  PyObject* object = source.argument >= 0     ? arguments[source.argument]
                      : source.dict.is_valid() ? PyDict_GetItemWithError(source.dict.ptr(), source.key.ptr())
                                               : source.fixed.ptr();
   if (object == nullptr || object == Py_None) {
@@ -134,7 +138,8 @@ bool Inputs::read_one(const Traced& traced, std::size_t i, PyObject* const* argu
   if (type->api != nullptr) {
     tensors_[i] = &borrowed_[i];
     if (type->api->borrow(object, &borrowed_[i]) != 0) return false;
-    const bool may_be_negative = type->is_torch && source.argument >= 0 && borrowed_[i].dtype.code == kDLFloat;
+    const bool may_be_negative =
+        type->is_torch && source.argument >= 0 && borrowed_[i].dtype.code == kDLFloat;
     return !may_be_negative || is_negative_view(object) == 0;
   }
   readings_.push_back(std::make_unique<TensorReading>());
@@ -143,7 +148,8 @@ bool Inputs::read_one(const Traced& traced, std::size_t i, PyObject* const* argu
   return ok;
 }
 
-bool Inputs::read(const Traced& traced, PyObject* const* arguments, Mismatch& mismatch, std::int64_t* symbols) {
+bool Inputs::read(const Traced& traced, PyObject* const* arguments, Mismatch& mismatch,
+                  std::int64_t* symbols) {
   mismatch = {};
   if (!guards_hold(traced, arguments)) {
     mismatch.kind = Mismatch::Kind::guard;

@@ -89,7 +89,8 @@ class Watcher {
 };
 
 nb::dict run_tuning(const Graph& graph, const std::string& database, double budget_s, std::int64_t max_trials,
-                    std::uint64_t seed, const std::string& device, const std::string& worker, nb::object observer) {
+                    std::uint64_t seed, const std::string& device, const std::string& worker,
+                    nb::object observer) {
   TuneOptions options;
   options.database = database;
   options.budget_s = budget_s;
@@ -112,8 +113,9 @@ nb::dict run_tuning(const Graph& graph, const std::string& database, double budg
 }  // namespace
 
 void bind_tuning(nb::module_& module) {
-  module.def("tune", run_tuning, nb::arg("graph"), nb::arg("database"), nb::arg("budget_s"), nb::arg("max_trials"),
-             nb::arg("seed"), nb::arg("device"), nb::arg("worker"), nb::arg("observer").none());
+  module.def("tune", run_tuning, nb::arg("graph"), nb::arg("database"), nb::arg("budget_s"),
+             nb::arg("max_trials"), nb::arg("seed"), nb::arg("device"), nb::arg("worker"),
+             nb::arg("observer").none());
 }
 
 }  // namespace loopwright::python
