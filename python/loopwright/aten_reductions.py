@@ -90,8 +90,8 @@ def flat_last(lw, x, count):
 
 
 @covers("layer_norm.default")
-def layer_norm(lw, node, x, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
-    count, shape = len(normalized_shape), out_type(lw, node)[1]
+def layer_norm(lw, node, x, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True, shape=None):
+    count, shape = len(normalized_shape), shape or out_type(lw, node)[1]
     operands = [flat_last(lw, t, count) for t in (x, weight, bias) if t is not None]
     result = lw.emit("layer_norm", operands, x.dtype, operands[0].shape, eps=float(eps))
     return reshaped(lw, result, shape)
@@ -106,6 +106,17 @@ def rms_norm(lw, node, x, normalized_shape, weight=None, eps=None):
         eps = torch.finfo(node.meta["val"].dtype).eps
     operands = [flat_last(lw, t, count) for t in (x, weight) if t is not None]
     return reshaped(lw, lw.emit("rms_norm", operands, x.dtype, operands[0].shape, eps=float(eps)), shape)
+
+
+@covers("native_layer_norm.default")
+def native_layer_norm(lw, node, x, normalized_shape, weight, bias, eps):
+    result = layer_norm(lw, node, x, normalized_shape, weight, bias, eps, shape=out_type(lw, node, 0)[1])
+    dtype, shape = out_type(lw, node, 1)
+    wide = cast(lw, x, dtype)
+    options = {"axes": list(range(x.rank - len(normalized_shape), x.rank)), "keepdim": True}
+    mean = lw.emit("mean", [wide], dtype, shape, **options)
+    spread = lw.emit("add", [lw.emit("variance", [wide], dtype, shape, correction=0, **options), number(eps, dtype)], dtype, shape)
+    return [result, mean, lw.emit("rsqrt", [spread], dtype, shape)]
 
 
 @covers("native_group_norm.default", remark="the result, not mean and rstd")

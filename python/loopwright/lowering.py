@@ -105,12 +105,12 @@ class Lowering:
         return [self.size(s) for s in tensor.shape]
 
     # ---- statements
-    def input(self, name, tensor, dense):
-        """Declares an input; `tensor` is the fake tensor that tells dtype, sizes and strides."""
+    def input(self, name, tensor, dense, strides=None):
+        """Declares an input; `tensor` is the fake tensor that tells dtype, sizes and, unless they are given, strides."""
         if tensor.dtype not in DTYPES:
             raise _errors.make("unsupported", f"unsupported: the tensor `{name}`: dtype {tensor.dtype}")
         dtype, shape = DTYPES[tensor.dtype], self.shape(tensor)
-        strides = "" if dense else f" strides [{', '.join(self.size(s) for s in tensor.stride())}]"
+        strides = "" if dense else f" strides [{', '.join(self.size(s) for s in strides or tensor.stride())}]"
         self.lines.append(f"input {name}: {dtype}[{', '.join(shape)}]{strides}")
         self.inputs.add(name)
         return Term(name, dtype, shape)

@@ -33,7 +33,11 @@ nb::dict list_outputs(const Graph& graph) {
 }  // namespace
 
 void bind_graph(nb::module_& module) {
-  nb::class_<Graph>(module, "Graph")
+  nb::class_<Graph>(module, "Graph",
+                    "A tensor graph: symbols, inputs, ops and outputs (docs/lw.md). Immutable; equal when "
+                    "its text is; can be "
+                    "pickled.\n`parse(text)` and `load(path)` make one; name, text, symbols, inputs and "
+                    "outputs tell its parts.")
       .def_static(
           "parse",
           [](const std::string& text, const std::string& file) { return unwrap(Graph::parse(text, file)); },

@@ -17,7 +17,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
     for number, block in enumerate(blocks):
         exec(compile(block, f"docs/python.md, block {number}", "exec"), names)
     printed = capsys.readouterr().out
-    assert len(blocks) >= 7
+    assert len(blocks) >= 8
     assert "argument `x`" in printed and "graph RMSNorm" in printed and "aten.mul.Tensor" in printed
     assert (tmp_path / "norm.jsonl").stat().st_size > 0
     assert [p["name"] for p in lw.Database(tmp_path / "team.db").list("plans")] == ["RMSNorm"]
