@@ -30,6 +30,7 @@ struct PlanOptions {
   Target target;
   std::vector<std::string> databases;  ///< tuned variants come from here, most important first
   OnMiss on_miss = OnMiss::jit;        ///< jit: kernels without a tuned variant use the default schedule, compiled now
+  std::string device;                  ///< `cuda:1`; empty = the first of the target's kind
 };
 /// Graph + databases → a plan that runs. Databases are only read: a tuned variant without code of this machine is left
 /// out with a note until `rebuild` (tune.h) has verified it.

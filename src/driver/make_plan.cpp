@@ -57,7 +57,8 @@ Result<std::shared_ptr<const Artifact>> compile_on_miss(std::string_view workloa
 
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
   LW_TRY(driver::Planned planned, driver::plan_graph(graph));
-  LW_TRY(const auto device, runtime::open_device_for(options.target));
+  LW_TRY(const auto device, options.device.empty() ? runtime::open_device_for(options.target)
+                                                   : runtime::open_device(options.device));
   const std::vector<runtime::Layer> layers = runtime::open_layers(options.databases);
   const runtime::Lookup lookup(layers, *device);
   const OnMiss from_databases = options.on_miss == OnMiss::strict ? OnMiss::strict : OnMiss::fallback;

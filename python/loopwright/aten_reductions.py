@@ -1,0 +1,193 @@
+"""Rows of the op table: reductions, normalisation, products, attention. See aten.py."""
+import math
+
+from .aten import Uncovered, axes_of, cast, covers, number, out_type, reshaped
+
+
+# ---- reductions
+def reduction(names, op):
+    @covers(*names)
+    def lower(lw, node, x, dims=None, keepdim=False, dtype=None):
+        dtype, shape = out_type(lw, node)
+        x = cast(lw, x, dtype)
+        if x.rank == 0:
+            return x
+        return lw.emit(op, [x], dtype, shape, axes=axes_of(dims, x.rank), keepdim=bool(keepdim))
+
+
+reduction(("sum.dim_IntList", "sum.default"), "sum")
+reduction(("mean.dim", "mean.default"), "mean")
+reduction(("amax.default",), "reduce_max")
+reduction(("amin.default",), "reduce_min")
+
+
+@covers("max.default", "min.default", "prod.default", "prod.dim_int")
+def whole(lw, node, x, dim=None, keepdim=False, dtype=None):
+    out, shape = out_type(lw, node)
+    op = {"max": "reduce_max", "min": "reduce_min", "prod": "product"}[node.target._schema.name.split("::")[1]]
+    return lw.emit(op, [cast(lw, x, out)], out, shape, axes=axes_of(dim, x.rank), keepdim=bool(keepdim)) if x.rank else x
+
+
+@covers("max.dim", "min.dim")
+def with_indices(lw, node, x, dim, keepdim=False):
+    kind = node.target._schema.name.split("::")[1]
+    axes, (dtype, shape) = axes_of(dim, x.rank), out_type(lw, node, 0)
+    return [lw.emit(f"reduce_{kind}", [x], dtype, shape, axes=axes, keepdim=bool(keepdim)),
+            lw.emit(f"arg{kind}", [x], "i64", shape, axes=axes, keepdim=bool(keepdim))]
+
+
+@covers("argmax.default", "argmin.default")
+def arg(lw, node, x, dim=None, keepdim=False):
+    return lw.emit(node.target._schema.name.split("::")[1], [x], "i64", out_type(lw, node)[1], axes=axes_of(dim, x.rank),
+                   keepdim=bool(keepdim))
+
+
+@covers("any.default", "any.dim", "any.dims", "all.default", "all.dim", "all.dims")
+def any_all(lw, node, x, dims=None, keepdim=False):
+    return lw.emit(node.target._schema.name.split("::")[1], [cast(lw, x, "bool")], "bool", out_type(lw, node)[1],
+                   axes=axes_of(dims, x.rank), keepdim=bool(keepdim))
+
+
+@covers("var.correction", remark="whole correction")
+def var(lw, node, x, dims=None, correction=1, keepdim=False):
+    correction = 1 if correction is None else correction
+    if correction != int(correction):
+        raise Uncovered(f"correction {correction}")
+    return lw.emit("variance", [x], x.dtype, out_type(lw, node)[1], axes=axes_of(dims, x.rank), keepdim=bool(keepdim),
+                   correction=int(correction))
+
+
+@covers("cumsum.default")
+def cumsum(lw, node, x, axis, dtype=None):
+    out, shape = out_type(lw, node)
+    return lw.emit("cumulative_sum", [cast(lw, x, out)], out, shape, axis=axis % x.rank) if x.rank else x
+
+
+@covers("linalg_vector_norm.default", remark="orders 1, 2 and inf")
+def vector_norm(lw, node, x, order=2, dims=None, keepdim=False, dtype=None):
+    out, shape = out_type(lw, node)
+    x, options = cast(lw, x, out), {"axes": axes_of(dims, x.rank), "keepdim": bool(keepdim)}
+    if order == 2:
+        return lw.emit("sqrt", [lw.emit("sum", [lw.emit("mul", [x, x], out, x.shape)], out, shape, **options)], out, shape)
+    if order not in (1, math.inf):
+        raise Uncovered(f"order {order}")
+    return lw.emit("sum" if order == 1 else "reduce_max", [lw.emit("abs", [x], out, x.shape)], out, shape, **options)
+
+
+@covers("_softmax.default", "_log_softmax.default", "softmax.int", "log_softmax.int")
+def softmax(lw, node, x, axis, *_, **__):
+    dtype, shape = out_type(lw, node)
+    op = "log_softmax" if "log" in str(node.target) else "softmax"
+    return lw.emit(op, [cast(lw, x, dtype)], dtype, shape, axis=axis % max(x.rank, 1))
+
+
+# ---- normalisation
+def flat_last(lw, x, count):
+    """x with its last `count` axes as one."""
+    if count == 1:
+        return x
+    return reshaped(lw, x, x.shape[:-count] + ["*".join(f"({s})" for s in x.shape[-count:])])
+
+
+@covers("layer_norm.default")
+def layer_norm(lw, node, x, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True, shape=None):
+    count, shape = len(normalized_shape), shape or out_type(lw, node)[1]
+    operands = [flat_last(lw, t, count) for t in (x, weight, bias) if t is not None]
+    result = lw.emit("layer_norm", operands, x.dtype, operands[0].shape, eps=float(eps))
+    return reshaped(lw, result, shape)
+
+
+@covers("rms_norm.default")
+def rms_norm(lw, node, x, normalized_shape, weight=None, eps=None):
+    import torch
+
+    count, shape = len(normalized_shape), out_type(lw, node)[1]
+    if eps is None:
+        eps = torch.finfo(node.meta["val"].dtype).eps
+    operands = [flat_last(lw, t, count) for t in (x, weight) if t is not None]
+    return reshaped(lw, lw.emit("rms_norm", operands, x.dtype, operands[0].shape, eps=float(eps)), shape)
+
+
+@covers("native_layer_norm.default")
+def native_layer_norm(lw, node, x, normalized_shape, weight, bias, eps):
+    result = layer_norm(lw, node, x, normalized_shape, weight, bias, eps, shape=out_type(lw, node, 0)[1])
+    dtype, shape = out_type(lw, node, 1)
+    wide = cast(lw, x, dtype)
+    options = {"axes": list(range(x.rank - len(normalized_shape), x.rank)), "keepdim": True}
+    mean = lw.emit("mean", [wide], dtype, shape, **options)
+    spread = lw.emit("add", [lw.emit("variance", [wide], dtype, shape, correction=0, **options), number(eps, dtype)], dtype, shape)
+    return [result, mean, lw.emit("rsqrt", [spread], dtype, shape)]
+
+
+@covers("native_group_norm.default", remark="the result, not mean and rstd")
+def group_norm(lw, node, x, weight, bias, n, channels, size, groups, eps):
+    dtype, shape = out_type(lw, node, 0)
+    per_group = [shape[0], str(groups), str(int(channels) // groups) + "".join(f"*({s})" for s in shape[2:])]
+    result = reshaped(lw, lw.emit("layer_norm", [reshaped(lw, x, per_group)], dtype, per_group, eps=float(eps)), shape)
+    one_each = ["1", shape[1]] + ["1"] * (len(shape) - 2)
+    for op, t in (("mul", weight), ("add", bias)):
+        if t is not None:
+            result = lw.emit(op, [result, reshaped(lw, cast(lw, t, dtype), one_each)], dtype, shape)
+    return [result, None, None]
+
+
+# ---- products
+@covers("linear.default")
+def linear(lw, node, x, weight, bias=None):
+    dtype, shape = out_type(lw, node)
+    rows = x if x.rank > 1 else reshaped(lw, x, ["1", *x.shape])
+    result = lw.emit("linear", [rows, weight] + ([bias] if bias is not None else []), dtype,
+                     shape if x.rank > 1 else ["1", *shape])
+    return reshaped(lw, result, shape)
+
+
+@covers("matmul.default", "mm.default", "bmm.default", "dot.default", "mv.default")
+def matmul(lw, node, a, b):
+    dtype, shape = out_type(lw, node)
+    left = a if a.rank > 1 else reshaped(lw, a, ["1", *a.shape])
+    right = b if b.rank > 1 else reshaped(lw, b, [*b.shape, "1"])
+    full_shape = shape[:len(shape) - (a.rank > 1) - (b.rank > 1)] + [left.shape[-2], right.shape[-1]]
+    return reshaped(lw, lw.emit("matmul", [left, right], dtype, full_shape), shape)
+
+
+@covers("addmm.default", "baddbmm.default")
+def addmm(lw, node, c, a, b, beta=1, alpha=1):
+    dtype, shape = out_type(lw, node)
+    product = lw.emit("matmul", [a, b], dtype, shape)
+    if alpha != 1:
+        product = lw.emit("mul", [product, number(alpha, dtype)], dtype, shape)
+    if beta != 1:
+        c = lw.emit("mul", [c, number(beta, dtype)], dtype, c.shape)
+    return lw.emit("add", [product, c], dtype, shape)
+
+
+@covers("scaled_dot_product_attention.default", remark="without dropout; scores in f32")
+def attention(lw, node, q, k, v, mask=None, dropout=0.0, causal=False, scale=None, enable_gqa=False):
+    if dropout:
+        raise Uncovered("with dropout: call eval()")
+    dtype, shape = out_type(lw, node)
+    if enable_gqa and q.shape[-3] != k.shape[-3]:
+        k, v = (repeat_heads(lw, t, int(q.shape[-3]) // int(k.shape[-3])) for t in (k, v))
+    wide = "f64" if dtype == "f64" else "f32"
+    full_shape = shape[:-2] + [q.shape[-2], k.shape[-2]]
+    scale = float(scale) if scale is not None else 1 / math.sqrt(int(q.shape[-1]))
+    scores = lw.emit("matmul", [q, k], wide, full_shape, transpose_b=True, out=wide if dtype != wide else None)
+    scores = lw.emit("mul", [scores, number(scale, wide)], wide, full_shape)
+    if causal:
+        at = [lw.emit("iota", [], "i64", [n, "1"] if i == 0 else ["1", n], shape=[n, "1"] if i == 0 else ["1", n], axis=i,
+                      dtype="i64") for i, n in enumerate(full_shape[-2:])]
+        seen = lw.emit("le", [at[1], at[0]], "bool", full_shape[-2:])
+        scores = lw.emit("select", [seen, scores, "-inf"], wide, full_shape)
+    if mask is not None:
+        scores = (lw.emit("select", [mask, scores, "-inf"], wide, full_shape) if mask.dtype == "bool"
+                  else lw.emit("add", [scores, cast(lw, mask, wide)], wide, full_shape))
+    weights = cast(lw, lw.emit("softmax", [scores], wide, full_shape, axis=len(full_shape) - 1), dtype)
+    return lw.emit("matmul", [weights, v], dtype, shape)
+
+
+def repeat_heads(lw, x, times):
+    lead, heads, rest = x.shape[:-3], x.shape[-3], x.shape[-2:]
+    apart = lw.emit("reshape", [x], x.dtype, lead + [heads, "1"] + rest, shape=lead + [heads, "1"] + rest)
+    wide = lead + [heads, str(times)] + rest
+    repeated = lw.emit("broadcast", [apart], x.dtype, wide, shape=wide)
+    return reshaped(lw, repeated, lead + [str(int(heads) * times)] + rest)

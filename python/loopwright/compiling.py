@@ -1,0 +1,251 @@
+"""`compile`: a PyTorch function or module as one callable object. The object itself is in C; this is what it asks when a call
+does not fit what was traced so far."""
+import functools
+import inspect
+import threading
+
+from . import _core, _errors, aten, database
+
+MAX_PROGRAMS = 16
+
+
+def _parse_dynamic(dynamic):
+    """parameter name -> dimension -> (name or None, lo, hi)."""
+    from .tracing import DEFAULT_RANGE, Symbol
+
+    parsed = {}
+    for argument, dims in dynamic.items():
+        items = dims.items() if isinstance(dims, dict) else enumerate(dims)
+        for d, spec in items:
+            if spec is None or spec is False:
+                continue
+            if isinstance(spec, str):
+                symbol = Symbol(spec, *DEFAULT_RANGE)
+            elif isinstance(spec, tuple) and len(spec) == 3 and isinstance(spec[0], str):
+                symbol = Symbol(*spec)
+            elif isinstance(spec, tuple) and len(spec) == 2:
+                symbol = Symbol(f"{argument}_{d}", *spec)
+            elif spec is True:
+                symbol = Symbol(f"{argument}_{d}", *DEFAULT_RANGE)
+            else:
+                raise _errors.make("bad_argument", f"bad_argument: dynamic: {argument}, dimension {d}: {spec!r}\n  works: a name, "
+                                                   "(name, low, high), (low, high) or True")
+            parsed.setdefault(argument, {})[d] = symbol
+    return parsed
+
+
+class Compiled:
+    """What a compiled callable knows of itself. Attributes of the callable are read from here."""
+
+    def __init__(self, target, dynamic, db, on_miss, retrace):
+        import torch
+
+        self.target = target
+        self.databases = database.list_paths(db)
+        self.on_miss = on_miss
+        self.retrace = retrace
+        self.declared = None if dynamic is None else _parse_dynamic(dynamic)
+        self.programs = []
+        self._lock = threading.RLock()
+        self.__signature__ = inspect.signature(target.forward if isinstance(target, torch.nn.Module) else target)
+        self.__name__ = getattr(target, "__name__", type(target).__name__)
+        self.__doc__ = getattr(target, "__doc__", None)
+        self.names, self.keyword_names = [], []
+        for p in self.__signature__.parameters.values():
+            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+                raise _errors.make("unsupported", f"unsupported: compile {self.__name__}: the parameter {p}\n"
+                                                  "  works: parameters by name")
+            self.names.append(p.name)
+            if p.kind == p.KEYWORD_ONLY:
+                self.keyword_names.append(p.name)
+        unknown = set(self.declared or ()) - set(self.names)
+        if unknown or {"out", "stream"} & set(self.names):
+            raise _errors.make("bad_argument", f"bad_argument: compile {self.__name__}: dynamic names {sorted(unknown)}; the "
+                                               f"parameters are {self.names}, and none may be named out or stream")
+
+    def make_call(self):
+        parameters = self.__signature__.parameters.values()
+        defaults = tuple(... if p.default is p.empty else p.default for p in parameters)
+        self.call = _core.Call(tuple(self.names), defaults, self)
+        return self.call
+
+    def __repr__(self):
+        return f"<loopwright.compile({self.__name__}{self.__signature__}), {len(self.programs)} programs>"
+
+    # ---- what a person may ask
+    @property
+    def graphs(self):
+        """The graphs traced so far, as loopwright.Graph."""
+        return [traced.graph for traced, _ in self.programs]
+
+    @property
+    def graph(self):
+        """The graph traced last. Raises ArgumentError before the first call."""
+        if not self.programs:
+            raise _errors.make("wrong_arguments", f"wrong_arguments: {self.__name__} has not been called yet, so there is no graph")
+        return self.programs[-1][0].graph
+
+    def explain(self, **sizes):
+        """Text for people: for each graph, its kernels and which variant serves each at these values of the symbols."""
+        lines = []
+        for traced, plan in self.programs:
+            values = {name: sizes.get(name, lo) for name, (lo, hi) in plan.symbols.items()}
+            at = ", ".join(f"{n} = {v}" for n, v in values.items())
+            lines.append(f"{traced.graph.name} on {traced.device}{' at ' + at if at else ''}: {len(plan.kernels)} kernels")
+            lines.append(plan.explain(values))
+        return "\n".join(lines) or f"{self.__name__} has not been called yet"
+
+    def graphs_to_tune(self):
+        if not self.programs:
+            raise _errors.make("wrong_arguments", f"wrong_arguments: tune {self.__name__}: it has not been called yet, so its sizes "
+                                                  "and dtypes are unknown\n  works: one call, then tune")
+        return [(traced.graph, traced.device) for traced, _ in self.programs]
+
+    def use_database(self, path):
+        """Looks the kernels up again, in `path` first."""
+        with self._lock:
+            self.databases = [path] + [d for d in self.databases if d != path]
+            traced = [t for t, _ in self.programs]
+            self.programs = []
+            self.call.reset()
+            for t in traced:
+                self._add(t)
+
+    # ---- what the callable asks
+    def _refuse_copy(self):
+        raise TypeError(f"{self!r} holds machine code and cannot be copied or pickled; compile the function again, or ship "
+                        "its graph (.graph.text) and a database and use loopwright.load")
+
+    def _add(self, traced):
+        plan = _core.plan_graph(traced.graph, self.databases, self.on_miss, traced.device)
+        self.call.add(plan, traced.sources, traced.guards, traced.constants, traced.returned, traced.unflatten)
+        self.programs.append((traced, plan))
+
+    def _miss(self, values, error, seen):
+        """A call fits none of the `seen` programs: traces again where that is allowed, else raises what was wrong."""
+        from .tracing import trace
+
+        with self._lock:
+            if len(self.programs) > seen:
+                return  # of another thread; it may fit
+            key = self._check(values)
+            symbols = self._choose_symbols(values, key, error)
+            if len(self.programs) >= MAX_PROGRAMS:
+                raise _errors.make("unsupported", f"unsupported: call {self.__name__}: {MAX_PROGRAMS} programs were traced already, for "
+                                                  "other sizes, strides or modules\n  works: dynamic= for sizes that change, "
+                                                  "contiguous() tensors") from error
+            traced = trace(self.target, self.names, values, self.keyword_names, symbols)
+            traced.key = key
+            self._add(traced)
+
+    def _check(self, values):
+        """What tells programs apart: for each argument its type, and of a tensor dtype, device and sizes."""
+        import torch
+
+        key = []
+        for name, value in zip(self.names, values):
+            if isinstance(value, torch.Tensor):
+                if type(value) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+                    raise TypeError(f"argument `{name}`: {type(value).__name__} is a subclass of torch.Tensor with behaviour of its "
+                                    "own; plain tensors work")
+                if value.layout != torch.strided:
+                    raise TypeError(f"argument `{name}`: a tensor of layout {value.layout}; dense tensors work")
+                key.append((value.dtype, value.device, tuple(value.shape)))
+            elif value is None or isinstance(value, (bool, int, float, str, torch.dtype, torch.device)):
+                key.append((type(value), value, None))
+            else:
+                raise TypeError(f"argument `{name}`: a {type(value).__name__}; tensors and plain values work")
+        return key
+
+    def _choose_symbols(self, values, key, error):
+        """The symbols to trace with; raises `error`, or one of the same kind, when these arguments are not allowed."""
+        from .tracing import Symbol
+
+        for traced, _ in self.programs:
+            kinds = [(a, b, len(s) if s is not None else None) for a, b, s in traced.key]
+            if not self.retrace and kinds != [(a, b, len(s) if s is not None else None) for a, b, s in key]:
+                raise self._refuse(traced.key, key, error)
+        if self.declared is not None:
+            self._check_declared(values)
+            if not self.retrace and self.programs and all(not self._sizes_fit(t.key, key) for t, _ in self.programs):
+                raise error
+            return self.declared
+        symbols = {}
+        for i, (name, value) in enumerate(zip(self.names, values)):
+            marks = set(getattr(value, "_dynamo_dynamic_indices", ())) | set(getattr(value, "_dynamo_weak_dynamic_indices", ()))
+            for d in range(len(key[i][2] or ())):
+                changed = any(t.key[i][2] is not None and t.key[i][2][d:d + 1] != key[i][2][d:d + 1] for t, _ in self.programs)
+                if d in marks or (changed and key[i][2][d] > 1):
+                    hi = max(65536, 4 * key[i][2][d])
+                    symbols.setdefault(name, {})[d] = Symbol(None, 1 if d in marks else 2, hi)
+        return symbols
+
+    def _sizes_fit(self, old, new):
+        """Whether only sizes that are declared dynamic differ."""
+        for name, (_, _, a), (_, _, b) in zip(self.names, old, new):
+            dynamic = self.declared.get(name, {})
+            if a is not None and any(x != y and d not in dynamic for d, (x, y) in enumerate(zip(a, b))):
+                return False
+        return True
+
+    def _check_declared(self, values):
+        for name, value in zip(self.names, values):
+            for d, symbol in self.declared.get(name, {}).items():
+                shape = getattr(value, "shape", ())
+                if d >= len(shape) or not symbol.lo <= shape[d] <= symbol.hi:
+                    raise _errors.make("out_of_range", f"out_of_range: call {self.__name__}: argument `{name}` has shape {list(shape)}\n  "
+                                                       f"dimension {d} is {symbol.name} in {symbol.lo}..{symbol.hi}")
+
+    def _refuse(self, old, new, error):
+        """The exception for arguments of another kind than was traced."""
+        for name, a, b in zip(self.names, old, new):
+            if a[:2] == b[:2] or (a[2] is not None and b[2] is not None and error is not None):
+                continue
+            was, now = (f"{x[0]} on {x[1]}" if x[2] is not None else repr(x[1]) for x in (a, b))
+            return _errors.make("wrong_arguments", f"wrong_arguments: call {self.__name__}: argument `{name}` is {now}\n  traced "
+                                                   f"with {was}\n  works: the same kind, or compile(..., retrace=True)")
+        return error
+
+
+def compile(target=None, *, dynamic=None, db=None, accuracy="strict", on_miss="jit", retrace=False):
+    """A callable that computes what the function or module `target` does, by generated kernels. For inference.
+
+    It is traced at the first call, on the arguments of that call, and reads parameters and buffers anew at each call, so
+    that `load_state_dict` and reassignment stay right. A replaced submodule or `train()` is traced again.
+
+    `dynamic`: which sizes change between calls, e.g. ``{"x": {0: "tokens"}}``, ``{"x": {0: ("tokens", 1, 8192)}}`` or
+    ``{"x": {1: True}}``; a name alone means 1 to 65536, and one name is one size. Other sizes are then fixed, and another
+    one is an ArgumentError. None: a size that changes becomes a symbol by tracing once more, and dimensions marked by
+    `torch._dynamo.mark_dynamic` are symbols at once. Nothing is traced or compiled again for sizes that are symbols.
+    `db`: databases with tuned kernels, most important first. `on_miss`: "jit" compiles default schedules where there is no
+    tuned kernel, "default" and "strict" as in `load`. `accuracy`: "strict", no worse than float32 arithmetic with one
+    rounding a tensor. `retrace`: whether another dtype, device, rank or plain value is traced again instead of an error.
+
+    Tensors may be views with any strides; each pattern of strides is traced once. Results are fresh dense tensors of torch's
+    allocator (also where eager PyTorch would return a view), or those given by `out=`, on the current stream.
+
+    Raises Unsupported naming ops and source lines that are not covered, and for tensors that require a gradient while
+    gradients are enabled; ArgumentError naming the argument that does not fit.
+    """
+    if target is None:
+        return functools.partial(compile, dynamic=dynamic, db=db, accuracy=accuracy, on_miss=on_miss, retrace=retrace)
+    if accuracy != "strict":
+        raise _errors.make("unsupported", f"unsupported: accuracy {accuracy!r}\n  works: \"strict\"")
+    if on_miss not in ("jit", "default", "strict"):
+        raise _errors.make("bad_argument", f"bad_argument: on_miss {on_miss!r}\n  works: \"jit\", \"default\" or \"strict\"")
+    if not callable(target):
+        raise TypeError(f"compile takes a function or a torch.nn.Module, not {type(target).__name__}")
+    return Compiled(target, dynamic, db, on_miss, retrace).make_call()
+
+
+def explain(call, **sizes):
+    """Which kernels a callable of `load` or `compile` runs at these values of the symbols, and why: text for people."""
+    return call.details.explain(**sizes)
+
+
+def coverage():
+    """The table of ATen ops that `compile` covers, as text: one line an op, with a remark where not every use is."""
+    from . import aten_reductions, aten_tensors  # noqa: F401: they add rows
+
+    width = max(len(name) for name in aten.TABLE)
+    return "\n".join(f"aten.{row.name:<{width}}  {row.remark}".rstrip() for _, row in sorted(aten.TABLE.items()))

@@ -1,0 +1,112 @@
+"""Door two: torch.compile(backend="loopwright"), found by its entry point."""
+import pytest
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+from examples_test import CASES, compare  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+
+
+def count_parts(monkeypatch):
+    """Parts that ran by kernels, and calls that fell back, from now on."""
+    from loopwright import torch_backend
+
+    seen = {"kernels": 0}
+    original = torch_backend._core.plan_graph
+    monkeypatch.setattr(torch_backend._core, "plan_graph",
+                        lambda *a: seen.__setitem__("kernels", seen["kernels"] + 1) or original(*a))
+    return seen
+
+
+@pytest.mark.parametrize("case", ["rmsnorm", "sin_sum_gt", "lora_mlp", "moe_expert", "softmax", "layernorm", "mlp", "attention"])
+@torch.no_grad()
+def test_inference_agrees_with_eager(case, monkeypatch):
+    seen = count_parts(monkeypatch)
+    make, sample, _, tolerance = CASES[case]
+    module = make().eval()
+    compiled = torch.compile(module, backend="loopwright")
+    for n in (5, 17, 9):
+        x = sample(n)
+        compare(compiled(x), module(x), tolerance)
+    assert seen["kernels"] >= 1
+
+
+@torch.no_grad()
+def test_dynamic_sizes_never_compile_again(monkeypatch):
+    seen = count_parts(monkeypatch)
+    compiled = torch.compile(lambda x: torch.softmax(x * 2, -1), backend="loopwright", dynamic=True)
+    for n in (4, 9, 100, 33):
+        x = torch.randn(n, 12)
+        compare(compiled(x), torch.softmax(x * 2, -1), 1e-5)
+    assert seen["kernels"] == 1
+
+
+@torch.no_grad()
+def test_ops_that_are_not_covered_run_in_pytorch_inside_the_call(monkeypatch, caplog):
+    seen = count_parts(monkeypatch)
+
+    def function(x):
+        y = torch.sin(x) * 2
+        return (torch.linalg.inv(y @ y.t() + torch.eye(4)) * 3).relu() + 1
+
+    compiled, x = torch.compile(function, backend="loopwright"), torch.randn(4, 4)
+    compare(compiled(x), function(x), 1e-4)
+    assert seen["kernels"] == 2
+
+
+@torch.no_grad()
+def test_an_argument_and_a_buffer_are_updated_in_place():
+    class Cache(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(4))
+
+        def forward(self, x, cache):
+            self.seen.add_(x)
+            cache.mul_(2)
+            return self.seen + cache
+
+    mine, theirs = Cache(), Cache()
+    compiled = torch.compile(mine, backend="loopwright")
+    a, b = torch.ones(4), torch.ones(4)
+    for _ in range(3):
+        x = torch.randn(4)
+        compare(compiled(x, a), theirs(x, b), 1e-5)
+        compare(a, b, 1e-5)
+        compare(mine.seen, theirs.seen, 1e-5)
+
+
+def test_training_steps_agree_with_eager(monkeypatch):
+    seen = count_parts(monkeypatch)
+    mine = nn.Sequential(nn.Linear(12, 24), nn.LayerNorm(24), nn.GELU(), nn.Linear(24, 3))
+    theirs = nn.Sequential(nn.Linear(12, 24), nn.LayerNorm(24), nn.GELU(), nn.Linear(24, 3))
+    theirs.load_state_dict(mine.state_dict())
+    compiled = torch.compile(mine, backend="loopwright")
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (mine, theirs)]
+    for _ in range(3):
+        x = torch.randn(7, 12)
+        losses = []
+        for call, optimizer in zip((compiled, theirs), optimizers):
+            optimizer.zero_grad()
+            loss = call(x).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        compare(losses[0], losses[1], 1e-4)
+    for a, b in zip(mine.parameters(), theirs.parameters()):
+        compare(a.detach(), b.detach(), 1e-4)
+    assert seen["kernels"] >= 2
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(Exception, match="works: db and on_miss"):
+        torch.compile(lambda x: x + 1, backend="loopwright", options={"nothing": 1})(torch.ones(2))
+
+
+def test_the_backend_is_listed():
+    assert "loopwright" in torch._dynamo.list_backends()
