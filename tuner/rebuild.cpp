@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "db/canonical.h"
+#include "tuner/metered_device.h"
 
 namespace loopwright::tuner {
 namespace {
@@ -168,23 +169,25 @@ Result<std::vector<RebuiltVariant>> rebuild_workload(const RebuildContext& conte
 }
 
 Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& options,
-                                   const std::atomic<bool>* cancel) {
-  Interruption interruption({.cancel = cancel});
+                                   const TuneStop& stop) {
+  Interruption interruption(stop);
   LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.create = false, .command = options.command_line}));
-  LW_TRY(const auto device, bench.make_device(options));
+  LW_TRY(const auto made, bench.make_device(options));
+  MeteredDevice device(*made, interruption);
   LW_TRY(const db::DeviceRow here, bench.fingerprint(options));
   const db::ToolchainRow toolchain = bench.toolchain(options);
   JournalKeys keys{.device_hard = db::compute_hard_digest(here), .generator = toolchain.generator};
   LW_TRY(keys.device, recorder.add_device(here));
   LW_TRY(keys.toolchain, recorder.add_toolchain(toolchain));
-  LW_TRY(keys.policy, recorder.add_policy({.name = options.device, .text = device->policy()}));
+  LW_TRY(keys.policy, recorder.add_policy({.name = options.device, .text = device.policy()}));
   LW_TRY(keys.run, recorder.begin_run({.command = options.command_line, .seed = options.seed, .generator = keys.generator,
                                        .device = keys.device, .toolchain = keys.toolchain, .policy = keys.policy}));
   // Nothing to resume, whatever happens: a second call begins with what is still wanting.
   LW_CHECK(recorder.set_run_state(keys.run, db::RunState::finished));
   Journal journal(recorder, keys);
   RebuildReport report;
-  LW_CHECK(rebuild_all({.bench = &bench, .options = &options, .device = device.get(), .journal = &journal, .interruption = &interruption},
+  const Workbench away = leave_for_subjects(bench, interruption);
+  LW_CHECK(rebuild_all({.bench = &away, .options = &options, .device = &device, .journal = &journal, .interruption = &interruption},
                        here, report));
   LW_CHECK(recorder.set_run_state(keys.run, db::RunState::finished));
   report.cancelled = interruption.is_cancelled();
@@ -195,8 +198,8 @@ Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& op
 
 namespace loopwright {
 
-Result<RebuildReport> rebuild(const TuneOptions& options, const std::atomic<bool>* cancel) {
-  return tuner::rebuild_with(tuner::make_workbench(), options, cancel);
+Result<RebuildReport> rebuild(const TuneOptions& options, const TuneStop& stop) {
+  return tuner::rebuild_with(tuner::make_workbench(), options, stop);
 }
 
 }  // namespace loopwright

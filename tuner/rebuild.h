@@ -37,6 +37,6 @@ Result<std::vector<RebuiltVariant>> rebuild_workload(const RebuildContext& conte
 
 /// The workload's winners on devices of this machine's kind, and its defaults.
 Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& options,
-                                   const std::atomic<bool>* cancel);
+                                   const TuneStop& stop);
 
 }  // namespace loopwright::tuner

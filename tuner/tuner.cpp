@@ -9,6 +9,7 @@
 #include "src/driver/planner.h"
 #include "src/support/digest.h"
 #include "tuner/interruption.h"
+#include "tuner/metered_device.h"
 #include "tuner/rebuild.h"
 #include "tuner/run_state.h"
 #include "tuner/workload_run.h"
@@ -18,53 +19,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kWantedProbes = 2;
-
-/// Passes everything on and adds up the time spent in it, in which the run's thread is away.
-class MeteredDevice : public Device {
- public:
-  MeteredDevice(Device& inner, Interruption& interruption) : inner_(inner), interruption_(interruption) {}
-  std::string policy() const override { return inner_.policy(); }
-  Status open(const Setup& setup) override {
-    const Meter meter(busy_s_);
-    const Interruption::Away away(&interruption_);
-    return inner_.open(setup);
-  }
-  Verdict admit(const Candidate& c) override { return inner_.admit(c); }
-  Verdict verify(const Candidate& c, Depth depth) override {
-    const Meter meter(busy_s_);
-    const Interruption::Away away(&interruption_);
-    return inner_.verify(c, depth);
-  }
-  Samples time(const Candidate& c, const Bindings& probe, int count, double give_up_ns) override {
-    const Meter meter(busy_s_);
-    const Interruption::Away away(&interruption_);
-    return inner_.time(c, probe, count, give_up_ns);
-  }
-  void set_default_time(double ns) override { inner_.set_default_time(ns); }
-  void release(const std::string& digest) override { inner_.release(digest); }
-  double busy_s() const { return busy_s_; }
-
- private:
-  struct Meter {
-    explicit Meter(double& sum) : sum(sum) {}
-    ~Meter() { sum += std::chrono::duration<double>(Clock::now() - from).count(); }
-    double& sum;
-    Clock::time_point from = Clock::now();
-  };
-  Device& inner_;
-  Interruption& interruption_;
-  double busy_s_ = 0;
-};
-
-/// The same, with the run's thread away while a reference is built.
-Workbench leave_for_subjects(const Workbench& bench, Interruption& interruption) {
-  Workbench away = bench;
-  away.make_subject = [make = bench.make_subject, &interruption](const graph::Workload& workload, const TuneOptions& options) {
-    const Interruption::Away leave(&interruption);
-    return make(workload, options);
-  };
-  return away;
-}
 
 /// A run from its first or its next process to its end.
 class Session {

@@ -107,6 +107,6 @@ struct RebuildReport {
 /// Makes servable what a database holds without code of this machine: winners and default schedules that were imported,
 /// or measured on another machine of this kind. Each is built from its trace and compared with the float64 reference.
 /// Of the options database, target, device, worker_path, seed and command_line count.
-Result<RebuildReport> rebuild(const TuneOptions& options, const std::atomic<bool>* cancel = nullptr);
+Result<RebuildReport> rebuild(const TuneOptions& options, const TuneStop& stop = {});
 
 }  // namespace loopwright

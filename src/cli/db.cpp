@@ -1,6 +1,7 @@
 // db info|list|merge|diff|import|rebuild|export|doctor|prune.
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -278,7 +279,14 @@ void add_exchange(CLI::App& db, Context& context) {
 Result<Exit> run_rebuild(TuneOptions options, const Context& context) {
   options.target = host_target();
   options.command_line = context.command_line;
-  LW_TRY(const RebuildReport report, rebuild(options, &watch_interrupts()));
+  const auto leave = [&](const std::vector<TuneReport>&) {
+    // Every variant was committed when it was done; what is still wanting is found again.
+    print_note("stopped; go on with: loopwright db rebuild " + options.database, context.json);
+    if (context.json) print_json(nlohmann::json::array());
+    std::fflush(stdout);
+    std::_Exit(kPartial);
+  };
+  LW_TRY(const RebuildReport report, rebuild(options, {.cancel = &watch_interrupts(), .abandon = leave}));
   Table table({"workload", "variant", "ranges", "served", "note"});
   for (const RebuiltVariant& v : report.variants)
     table.add({digest_cell(v.workload), v.label, v.ranges, {v.served ? "yes" : "no", v.served}, v.note});

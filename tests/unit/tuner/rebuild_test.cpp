@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "db/exchange.h"
 #include "tests/unit/tuner/synthetic.h"
@@ -51,9 +53,31 @@ class RebuildTest : public ::testing::Test {
     return take_value(read().find_variants(winner().candidate.workload, match));
   }
   RebuildReport rebuild_all(const RecordedTimes& times = record_synthetic) const {
-    return take_value(rebuild_with(make_synthetic_workbench(times, 0.01), options, nullptr));
+    return take_value(rebuild_with(make_synthetic_workbench(times, 0.01), options, {}));
   }
 };
+
+TEST_F(RebuildTest, AVariantThatHangsDoesNotHoldUpTheEnd) {
+  using Clock = std::chrono::steady_clock;
+  std::atomic<bool> cancel{false}, abandoned{false};
+  Clock::time_point cancelled_at;
+  const auto times = [&](const Candidate& c, const Bindings& probe) {
+    cancelled_at = Clock::now();
+    cancel = true;
+    while (!abandoned && Clock::now() - cancelled_at < std::chrono::seconds(20)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return record_synthetic(c, probe);
+  };
+  double after_s = 0;
+  const auto abandon = [&](const std::vector<TuneReport>&) {
+    after_s = std::chrono::duration<double>(Clock::now() - cancelled_at).count();
+    abandoned = true;
+  };
+  const auto report = rebuild_with(make_synthetic_workbench(times, 0.01), options, {.cancel = &cancel, .abandon = abandon});
+  ASSERT_TRUE(report.ok());
+  EXPECT_TRUE(report->cancelled);
+  ASSERT_TRUE(abandoned);
+  EXPECT_LT(after_s, 0.95);
+}
 
 TEST_F(RebuildTest, AnImportedWinnerServesAfterItWasVerifiedHere) {
   for (const db::Variant& v : served().variants) EXPECT_TRUE(v.artifact.empty()) << "the default, not yet built here";
