@@ -144,10 +144,12 @@ void check_compiled(const std::vector<Candidate>& batch) {
       ASSERT_NE(figures, nullptr) << l.entry;
       if (!c.is_default) continue;
       EXPECT_EQ(figures->spill_store_bytes, 0) << c.what << "\n" << c.text.functions;
-      // An array that is indexed by what is no constant goes to the stack; so does the argument of sin beyond some size.
+      // An array that is indexed by what is no constant goes to the stack; so does the argument of sin beyond some size, and
+      // what a square root's rare path saves where the kernels of a program share that path.
       const std::string& text = c.text.functions;
-      const bool trigonometric = text.find("sin") != std::string::npos || text.find("cos") != std::string::npos || text.find("tan") != std::string::npos;
-      EXPECT_TRUE(trigonometric || figures->stack_bytes == 0) << c.what << "\n" << text;
+      const std::vector<std::string> with_stack{"sin", "cos", "tan", "sqrt"};
+      const bool may_have = std::any_of(with_stack.begin(), with_stack.end(), [&](const std::string& f) { return text.find(f) != std::string::npos; });
+      EXPECT_TRUE(may_have || figures->stack_bytes == 0) << c.what << "\n" << text;
     }
 }
 
