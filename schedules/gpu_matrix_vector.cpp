@@ -26,7 +26,6 @@ struct Streamed {
   bool is_down = false;  ///< ... along its lines
 };
 
-
 std::optional<Streamed> find_streamed(const Schedule& s) {
   const std::vector<NestInfo> sums = updates(s);
   if (sums.size() != 1 || outputs(s).size() != 1) return std::nullopt;

@@ -31,7 +31,7 @@ struct TensorTile {
 };
 
 /// The rows and columns that a warpgroup holds, as its threads hold them; `group` is around.
-void share_rows(Schedule& s, const LoopId& group, const LoopId& row, const LoopId& column, const TensorTile& t) {
+void share_group_rows(Schedule& s, const LoopId& group, const LoopId& row, const LoopId& column, const TensorTile& t) {
   const std::vector<LoopId> r = s.split(row, {4, 2, 8});  // tile, warp, half, row
   const std::vector<LoopId> c = s.split(column, {4, 2});  // 8 columns, pair, lane
   if (!s.ok()) return;
@@ -51,7 +51,7 @@ void share_fragment(Schedule& s, const std::vector<LoopId>& loops, const TensorT
   const LoopId column = loops[t.swapped ? 0 : 1];
   const std::vector<LoopId> rows = s.split(loops[t.swapped ? 1 : 0], {t.tiles * 64});
   if (t.swapped) s.reorder({rows[0], rows[1], column});
-  if (s.ok()) share_rows(s, rows[0], rows[1], column, t);
+  if (s.ok()) share_group_rows(s, rows[0], rows[1], column, t);
 }
 
 /// Loops that copy a result's tile from shared memory: rows in wide accesses.
@@ -77,7 +77,7 @@ void send_result(Schedule& s, const std::string& buffer, const std::vector<LoopI
   const std::vector<LoopId> back = s.hold(buffer, columns[0], Place::shared);
   if (!s.ok()) return;
   s.bulk(back[0]);
-  share_rows(s, rows[0], rows[1], columns[1], t);
+  share_group_rows(s, rows[0], rows[1], columns[1], t);
   s.unroll(columns[0]);
 }
 

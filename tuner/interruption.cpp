@@ -20,8 +20,9 @@ Interruption::Interruption(const TuneStop& stop) : stop_(stop) {
 }
 
 Interruption::~Interruption() {
-  busy_.unlock();
+  // In this order: who takes the lock of a run that ended by itself must see that it did.
   thread_.request_stop();
+  busy_.unlock();
 }
 
 void Interruption::watch(const std::stop_token& ended) {

@@ -217,11 +217,10 @@ class Session {
   }
 
   Status tune_items() {
-    std::vector<Item>& items = items_;
-    std::size_t open = items.size();
+    std::size_t open = items_.size();
     // Every workload gets its default first, so that a run that is stopped early leaves something to serve everywhere.
-    for (std::size_t i = 0; i < items.size() && !context_.is_cancelled(); ++i) {
-      Item& item = items[i];
+    for (std::size_t i = 0; i < items_.size() && !context_.is_cancelled(); ++i) {
+      Item& item = items_[i];
       workload_index_ = static_cast<int>(i);
       LW_TRY(const auto complete, find_complete(*item.workload));
       if (complete) {
@@ -245,28 +244,28 @@ class Session {
       open = i;
       LW_CHECK(item.run->try_defaults());
     }
-    for (std::size_t i = 0; i < items.size() && !context_.is_cancelled(); ++i) {
-      if (items[i].run == nullptr || !items[i].run->has_default()) continue;
+    for (std::size_t i = 0; i < items_.size() && !context_.is_cancelled(); ++i) {
+      if (items_[i].run == nullptr || !items_[i].run->has_default()) continue;
       workload_index_ = static_cast<int>(i);
-      const double deadline_s = now_s() + share_of(items, i) * std::max(0.0, state_.options.budget_s - now_s());
-      if (open != i) LW_CHECK(items[i].run->open());
+      const double deadline_s = now_s() + share_of(i) * std::max(0.0, state_.options.budget_s - now_s());
+      if (open != i) LW_CHECK(items_[i].run->open());
       open = i;
-      LW_CHECK(items[i].run->search(deadline_s));
-      if (items[i].run->result().complete) LW_CHECK(forget_wanted(items[i].workload->digest));
+      LW_CHECK(items_[i].run->search(deadline_s));
+      if (items_[i].run->result().complete) LW_CHECK(forget_wanted(items_[i].workload->digest));
     }
     return Unit{};
   }
 
   /// Of the time left: half of it evenly, half by how much of the graph's time the workload is.
-  double share_of(const std::vector<Item>& items, std::size_t at) const {
+  double share_of(std::size_t at) const {
     double all = 0, count = 0;
     const auto weigh = [](const Item& i) { return i.run->default_ns() * i.uses; };
-    for (std::size_t i = at; i < items.size(); ++i) {
-      if (items[i].run == nullptr || !items[i].run->has_default()) continue;
-      all += weigh(items[i]);
+    for (std::size_t i = at; i < items_.size(); ++i) {
+      if (items_[i].run == nullptr || !items_[i].run->has_default()) continue;
+      all += weigh(items_[i]);
       ++count;
     }
-    return 0.5 / count + 0.5 * (all > 0 ? weigh(items[at]) / all : 1 / count);
+    return 0.5 / count + 0.5 * (all > 0 ? weigh(items_[at]) / all : 1 / count);
   }
 
   const Workbench bench_;

@@ -55,10 +55,13 @@ struct CudaLaunch {
   std::array<std::int32_t, 3> block{1, 1, 1};
   std::array<std::int32_t, 3> cluster{1, 1, 1};
   SizeExpr shared_bytes = 0;
+  /// It waits itself for the launch in front before it touches memory, and may begin earlier: with a grid of at most
+  /// kMostOverlappedBlocks for each multiprocessor; larger ones lose by it.
   bool programmatic_dependent = false;
   std::vector<TensorMap> tensor_maps;
   bool operator==(const CudaLaunch&) const = default;
 };
+inline constexpr std::int64_t kMostOverlappedBlocks = 16;
 using Launch = std::variant<CpuLaunch, CudaLaunch>;
 
 /// What the CPU entry receives beside its range. Layout is part of the artifact format (kArtifactVersion).

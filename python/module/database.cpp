@@ -82,7 +82,7 @@ db::MergeOptions make_options(const std::string& policy, bool dry_run, const std
   return {.policy = *parsed, .dry_run = dry_run, .with_artifacts = false, .reason = reason};
 }
 
-nb::dict describe(const db::MergeReport& report) {
+nb::dict describe_merge(const db::MergeReport& report) {
   nb::dict tables, out;
   for (const auto& [table, c] : report.tables) {
     nb::dict counts;
@@ -101,14 +101,14 @@ nb::dict describe(const db::MergeReport& report) {
 
 nb::dict merge(const std::string& path, const std::string& source, const std::string& policy, bool dry_run,
                const std::string& reason) {
-  return describe(unwrap(db::merge_file(path, source, make_options(policy, dry_run, reason))));
+  return describe_merge(unwrap(db::merge_file(path, source, make_options(policy, dry_run, reason))));
 }
 
 nb::dict import_lines(const std::string& path, const std::string& file, const std::string& policy,
                       bool dry_run, const std::string& reason) {
   std::ifstream in(file);
   if (!in) raise(Error{ErrorCode::io, "a file to import", "cannot read " + file, "", ""});
-  return describe(unwrap(db::import_lines(path, in, make_options(policy, dry_run, reason))));
+  return describe_merge(unwrap(db::import_lines(path, in, make_options(policy, dry_run, reason))));
 }
 
 void export_lines(const std::string& path, const std::string& file, bool with_trials, bool with_artifacts) {

@@ -21,7 +21,7 @@ nb::dict count_outcomes(const std::map<Outcome, std::int64_t>& outcomes) {
   return out;
 }
 
-nb::dict describe(const TuneProgress& p) {
+nb::dict describe_progress(const TuneProgress& p) {
   nb::dict out;
   out["workload"] = p.workload;
   out["workload_index"] = p.workload_index;
@@ -37,7 +37,7 @@ nb::dict describe(const TuneProgress& p) {
   return out;
 }
 
-nb::dict describe(const TuneReport& report) {
+nb::dict describe_report(const TuneReport& report) {
   nb::list workloads;
   for (const TunedWorkload& w : report.workloads) {
     nb::dict row;
@@ -70,7 +70,7 @@ class Watcher {
     if (failure_) return;
     try {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      if (!observer_.is_none()) observer_(describe(progress));
+      if (!observer_.is_none()) observer_(describe_progress(progress));
     } catch (nb::python_error& e) {
       failure_ = std::make_unique<nb::python_error>(std::move(e));
       cancel_ = true;
@@ -107,7 +107,7 @@ nb::dict run_tuning(const Graph& graph, const std::string& database, double budg
     report.emplace(tune(graph, options, [&](const TuneProgress& p) { watcher.see(p); }, watcher.cancel()));
   }
   watcher.finish();
-  return describe(unwrap(std::move(*report)));
+  return describe_report(unwrap(std::move(*report)));
 }
 
 }  // namespace

@@ -46,11 +46,12 @@ Result<std::vector<Variant>> compile_defaults(const graph::Workload& workload, c
   return out;
 }
 
-Result<std::shared_ptr<const Artifact>> compile_on_miss(std::string_view workload_text, const Guard& guard,
-                                                        const Target& target) {
+Result<std::vector<std::shared_ptr<const Artifact>>> compile_on_miss(std::string_view workload_text, const Target& target) {
   LW_TRY(const graph::Workload workload, graph::parse_workload(workload_text));
-  LW_TRY(const Variant variant, compile_default(workload, target, guard.alignment_bytes > 1 ? Addresses::aligned : Addresses::any));
-  return variant.artifact;
+  LW_TRY(const std::vector<Variant> variants, compile_defaults(workload, target));
+  std::vector<std::shared_ptr<const Artifact>> out;
+  for (const Variant& v : variants) out.push_back(v.artifact);
+  return out;
 }
 
 }  // namespace

@@ -13,8 +13,6 @@ constexpr std::int64_t kPlainSharedBytes = 48 << 10;
 /// Larger clusters do not run on every GPU of the architecture and have to be allowed.
 constexpr int kPortableCluster = 8;
 constexpr int kLargestCluster = 16;
-/// Blocks for each SM: grids of more lose by beginning while the one before ends.
-constexpr std::uint64_t kMostOverlapped = 16;
 
 /// The driver is told no size: what it reads must lie in the image. Either an ELF file whose tables and sections are all
 /// there, or text with a zero behind it.
@@ -165,7 +163,7 @@ Status CudaArtifact::add_step(const CudaInfo& info, const Artifact& artifact, co
     cuda::LaunchAttribute& attribute = step.attributes[step.config.attribute_count++];
     attribute.id = cuda::LaunchAttribute::programmatic_serialization;
     attribute.programmatic = 1;
-    step.most_overlapped = std::uint64_t{kMostOverlapped} * static_cast<std::uint64_t>(info.target->workers);
+    step.most_overlapped = static_cast<std::uint64_t>(kMostOverlappedBlocks * info.target->workers);
   }
   steps_.push_back(std::move(step));
   return Unit{};

@@ -9,8 +9,6 @@
 namespace loopwright::runtime {
 namespace {
 
-constexpr std::int64_t kVectorBytes = 16;  ///< the widest access of a GPU; default schedules assume no more of an address
-
 std::string label_of(const db::CandidateRow& candidate) {
   return candidate.template_name +
          (candidate.picks.empty() || candidate.picks == "{}" ? "" : " " + candidate.picks);
@@ -215,21 +213,17 @@ void Lookup::add_compiled(KernelVariants& out) const {
                                         : "not compiled: no database holds the workload's text");
     return;
   }
-  // One for aligned addresses where the target gains from them, then one for all.
-  for (const std::int64_t alignment : {kVectorBytes, std::int64_t{1}}) {
-    Guard guard;
-    guard.alignment_bytes = alignment;
-    auto artifact = hook(out.workload_text, guard, device_.target());
-    if (!artifact.ok()) {
-      out.notes.push_back("compiling the default schedule failed: " + artifact.error().message());
-      return;
-    }
+  auto artifacts = hook(out.workload_text, device_.target());
+  if (!artifacts.ok()) {
+    out.notes.push_back("compiling the default schedule failed: " + artifacts.error().message());
+    return;
+  }
+  for (std::shared_ptr<const Artifact>& artifact : *artifacts) {
     Variant variant;
-    variant.artifact = std::move(artifact).value();
+    variant.artifact = std::move(artifact);
     variant.label = "default schedule, compiled now";
     variant.match = Match::untuned;
     out.variants.push_back(std::move(variant));
-    if (out.variants.back().artifact->guard.alignment_bytes <= 1) return;
   }
 }
 

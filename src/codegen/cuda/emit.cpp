@@ -21,7 +21,6 @@ using ir::Stmt;
 constexpr std::int64_t kStaticSharedBytes = 48 << 10;  ///< more must be asked for at the launch
 constexpr std::int64_t kMaxGridYz = 65535;
 constexpr std::int64_t kMostOfCluster = 8;  ///< blocks; larger ones do not fit every GPU of an architecture
-constexpr std::int64_t kMostOverlapped = 16;  ///< blocks for each SM up to which a grid gains from beginning early
 constexpr const char* kGridNames[] = {"blockIdx.x", "blockIdx.y", "blockIdx.z"};
 
 struct ExprLess {
@@ -159,7 +158,7 @@ class KernelEmitter {
     std::int64_t fewest = 1;
     for (const auto& axis : r.grid)
       if (axis) fewest = std::min(fewest, std::int64_t{1} << 32) * std::clamp<std::int64_t>(ir::Facts(kernel_).bounds(axis->extent).lo, 1, 1 << 30);
-    return fewest <= kMostOverlapped * target_.workers;
+    return fewest <= kMostOverlappedBlocks * target_.workers;
   }
 
   /// Nothing is read or written before the grid in front is over: who has written what is not known here. The next grid is

@@ -16,7 +16,6 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::int64_t kBoxColumns = 64;       ///< elements of two bytes in 128
 constexpr std::int64_t kPatternBytes = 128;    ///< from here on the bits of an offset say how units are exchanged
 constexpr std::int64_t kExchangedBytes = 16;
 constexpr std::int64_t kMatrices = 4;          ///< of one instruction
@@ -51,7 +50,7 @@ Status BodyEmitter::allocate_outgoing(const ir::Alloc& a) {
 /// Where an element of such a tile lies: in blocks of at most 64 columns, 16-byte units exchanged by the row.
 std::string BodyEmitter::place_in_blocks(const ir::Buffer& buffer, const Expr& linear) {
   const ir::BulkCopy& c = outgoing_.at(buffer);
-  const std::int64_t width = std::min(c.columns, kBoxColumns), units = width * 2 / kExchangedBytes;
+  const std::int64_t width = std::min(c.columns, kBlockColumns), units = width * 2 / kExchangedBytes;
   Expr place = linear;
   if (c.columns > width) {
     const auto n = [](std::int64_t v) { return ir::int_imm(v); };
@@ -64,7 +63,7 @@ std::string BodyEmitter::place_in_blocks(const ir::Buffer& buffer, const Expr& l
 
 /// A filled tile: the engine reads it while the threads go on.
 Status BodyEmitter::emit_outgoing(const ir::BulkCopy& c) {
-  const std::int64_t width = std::min(c.columns, kBoxColumns);
+  const std::int64_t width = std::min(c.columns, kBlockColumns);
   const int map = use_map(c);
   line("lw_outgoing_fence();");
   barrier();

@@ -6,8 +6,8 @@
 // of the kernel says so.
 #include <algorithm>
 
-#include "src/codegen/cuda/body_emitter.h"
 #include "src/codegen/cuda/at_threads.h"
+#include "src/codegen/cuda/body_emitter.h"
 #include "src/codegen/cuda/ops_text.h"
 #include "src/ir/rewrite.h"
 
@@ -22,9 +22,7 @@ namespace {
 constexpr std::int64_t kGroup = 128;             ///< threads of a warpgroup
 constexpr std::int64_t kTileRows = 64;           ///< of one instruction
 constexpr std::int64_t kSummands = 16;           ///< of one instruction, for elements of two bytes
-constexpr std::int64_t kBlockColumns = 64;       ///< elements of two bytes in 128
 constexpr std::int64_t kRowBytes = 128;
-constexpr std::int64_t kConsumerWarps = 4;
 constexpr std::int64_t kProducerThreads = 32;  ///< one warp
 constexpr std::int64_t kSlotAlignment = 1024;    ///< the pattern of exchanged units repeats
 
@@ -131,7 +129,7 @@ Status BodyEmitter::emit_roles(const Stmt& body) {
         for (std::size_t i = 0; i < launch_.maps.size(); ++i) line("lw_prefetch_map(&m" + std::to_string(i) + ");");
         line("for (int i = 0; i < " + std::to_string(depth) + "; ++i) { lw_barrier_init(lw_full + i * 8, 1); lw_barrier_init(lw_empty + i * 8, " +
              std::to_string(ring_->plan.empty_arrivals) + "); }");
-        if (turns > 1) line("for (int i = 0; i < " + std::to_string(turns) + "; ++i) lw_barrier_init(lw_turns + i * 8, " + std::to_string(kConsumerWarps) + ");");
+        if (turns > 1) line("for (int i = 0; i < " + std::to_string(turns) + "; ++i) lw_barrier_init(lw_turns + i * 8, " + std::to_string(kWarpsOfGroup) + ");");
         line("lw_barrier_fence();");
         return Status(Unit{});
       }));

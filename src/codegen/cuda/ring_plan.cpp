@@ -6,7 +6,6 @@
 namespace loopwright::codegen {
 namespace {
 
-constexpr std::int64_t kWarpsOfGroup = 4;
 
 Error fail(std::string found, std::string works) {
   return Error{ErrorCode::compile_failed, "checking the barriers of a ring", std::move(found), "", std::move(works)};

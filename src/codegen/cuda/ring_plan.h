@@ -18,6 +18,9 @@
 
 namespace loopwright::codegen {
 
+/// Each consumer is a warpgroup; its warps arrive at barriers one by one.
+inline constexpr std::int64_t kWarpsOfGroup = 4;
+
 enum class RingAction : std::uint8_t {
   wait_empty,  ///< until the slot was released in the round before; at once in the first round
   expect,      ///< arrives at `full` and adds the bytes that have to come

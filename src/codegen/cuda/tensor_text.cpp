@@ -84,32 +84,33 @@ std::string product_text(const std::string& name) {
          apart[1] + ";\"\n    : " + accumulators(held) + " : \"l\"(a), \"l\"(b));\n}\n";
 }
 
+/// The place of a box as parameters of a function, and as operands of its assembly, from %2 on.
+struct BoxPlace {
+  std::string parameters, coordinates, inputs;
+  explicit BoxPlace(std::int64_t rank) {
+    for (std::int64_t i = 0; i < rank; ++i) {
+      parameters += ", int c" + std::to_string(i);
+      coordinates += (i ? ", %" : "%") + std::to_string(i + 2);
+      inputs += ", \"r\"(c" + std::to_string(i) + ")";
+    }
+  }
+};
+
 /// A copy of a box with so many dimensions.
 std::string copy_text(const std::string& dims) {
   const std::int64_t rank = std::atoll(dims.c_str());
-  std::string parameters, coordinates, inputs;
-  for (std::int64_t i = 0; i < rank; ++i) {
-    parameters += ", int c" + std::to_string(i);
-    coordinates += (i ? ", %" : "%") + std::to_string(i + 2);
-    inputs += ", \"r\"(c" + std::to_string(i) + ")";
-  }
-  return std::string(kFunction) + "void lw_copy_" + dims + "(unsigned to, const lw_tensor_map* map" + parameters + ", unsigned barrier) {\n" +
-         "  asm volatile(\"cp.async.bulk.tensor." + dims + "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" + coordinates + "}], [%" +
-         std::to_string(rank + 2) + "];\"\n    : : \"r\"(to), \"l\"(map)" + inputs + ", \"r\"(barrier) : \"memory\");\n}\n";
+  const BoxPlace place(rank);
+  return std::string(kFunction) + "void lw_copy_" + dims + "(unsigned to, const lw_tensor_map* map" + place.parameters + ", unsigned barrier) {\n" +
+         "  asm volatile(\"cp.async.bulk.tensor." + dims + "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" + place.coordinates + "}], [%" +
+         std::to_string(rank + 2) + "];\"\n    : : \"r\"(to), \"l\"(map)" + place.inputs + ", \"r\"(barrier) : \"memory\");\n}\n";
 }
 
 /// A copy of a box from shared memory.
 std::string copy_out_text(const std::string& dims) {
-  const std::int64_t rank = std::atoll(dims.c_str());
-  std::string parameters, coordinates, inputs;
-  for (std::int64_t i = 0; i < rank; ++i) {
-    parameters += ", int c" + std::to_string(i);
-    coordinates += (i ? ", %" : "%") + std::to_string(i + 2);
-    inputs += ", \"r\"(c" + std::to_string(i) + ")";
-  }
-  return std::string(kFunction) + "void lw_copy_out_" + dims + "(unsigned from, const lw_tensor_map* map" + parameters + ") {\n" +
-         "  asm volatile(\"cp.async.bulk.tensor." + dims + "d.global.shared::cta.tile.bulk_group [%1, {" + coordinates + "}], [%0];\"\n    : : \"r\"(from), \"l\"(map)" +
-         inputs + " : \"memory\");\n}\n";
+  const BoxPlace place(std::atoll(dims.c_str()));
+  return std::string(kFunction) + "void lw_copy_out_" + dims + "(unsigned from, const lw_tensor_map* map" + place.parameters + ") {\n" +
+         "  asm volatile(\"cp.async.bulk.tensor." + dims + "d.global.shared::cta.tile.bulk_group [%1, {" + place.coordinates + "}], [%0];\"\n    : : \"r\"(from), \"l\"(map)" +
+         place.inputs + " : \"memory\");\n}\n";
 }
 
 }  // namespace
