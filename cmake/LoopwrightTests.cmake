@@ -15,7 +15,7 @@ function(lw_add_gtest target)
     set(serial ON)
   endif()
   gtest_discover_tests(${target} TEST_PREFIX "${arg_PREFIX}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300 RUN_SERIAL ${serial})
+                       PROPERTIES LABELS ${arg_LABEL} TIMEOUT 1200 RUN_SERIAL ${serial})
 endfunction()
 
 # Whether one of the files includes something of tests/support; looked at again when a file changes. Tests that do not

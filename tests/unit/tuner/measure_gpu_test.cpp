@@ -35,7 +35,7 @@ struct GpuFixture {
     ::setenv("XDG_RUNTIME_DIR", locks.path.c_str(), 1);
     ::setenv("LOOPWRIGHT_LIBCUDA", LOOPWRIGHT_FAKE_CUDA_LIBRARY, 1);
     ::setenv("LOOPWRIGHT_FAKE_CUDA", fake, 1);
-    settings.min_limit_s = 0.3;
+    settings.min_limit_s = 3;
     auto started =
         WorkerDevice::start(LOOPWRIGHT_BIN_DIR "/loopwright-worker", *Target::parse("cuda:sm_90a"), settings);
     EXPECT_TRUE(started.ok()) << started.error().message();
