@@ -47,6 +47,20 @@ MeasureSettings gpu_settings(const std::string& device, bool reuse_buffers) {
   return settings;
 }
 
+MeasureSettings complete_settings(MeasureSettings settings, const Target& target) {
+  if (settings.rotate_bytes != 0) return settings;
+  const std::int64_t last = std::max(target.l3_bytes, target.l2_bytes);
+  settings.rotate_bytes = (settings.on_gpu() ? 3 : 2) * last;
+  // A machine that does not say how large its last cache is gets a guess that is large for most.
+  if (last == 0) settings.rotate_bytes = 64 << 20;
+  return settings;
+}
+
+std::int64_t count_sets(const MeasureSettings& settings, std::uint64_t set_bytes) {
+  const auto wanted = settings.rotate_bytes / std::max<std::int64_t>(static_cast<std::int64_t>(set_bytes), 1) + 1;
+  return settings.reuse_buffers ? 1 : std::clamp<std::int64_t>(wanted, 1, settings.max_sets);
+}
+
 std::int64_t read_clock_khz() {
   if (std::ifstream file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"); file) {
     std::int64_t khz = 0;
@@ -70,13 +84,8 @@ Result<std::unique_ptr<WorkerDevice>> WorkerDevice::start(const std::string& wor
     device->gpu_.emplace();
     // An older worker that was killed may still be going: its device is given back by then.
     if (const auto ready = device->ensure_worker(); !ready.ok()) return ready.error();
-    if (device->settings_.rotate_bytes == 0) device->settings_.rotate_bytes = 3 * target.l2_bytes;
   }
-  if (device->settings_.rotate_bytes == 0) {
-    // A machine that does not say how large its last cache is gets a guess that is large for most.
-    const std::int64_t last = std::max(target.l3_bytes, target.l2_bytes);
-    device->settings_.rotate_bytes = last > 0 ? 2 * last : 64 << 20;
-  }
+  device->settings_ = complete_settings(std::move(device->settings_), target);
   return device;
 }
 
@@ -250,8 +259,7 @@ WorkerDevice::Step WorkerDevice::prepare_timing(const Bindings& probe) {
     next = round_up(next + static_cast<std::uint64_t>(b.span * size_bytes(b.dtype)) + kCanaryBytes, alignment);
   }
   timed_.stride = round_up(next - begin, alignment);
-  const auto wanted = settings_.rotate_bytes / static_cast<std::int64_t>(timed_.stride) + 1;
-  timed_.sets = settings_.reuse_buffers ? 1 : std::clamp<std::int64_t>(wanted, 1, settings_.max_sets);
+  timed_.sets = count_sets(settings_, timed_.stride);
   timed_.end = begin + timed_.stride * static_cast<std::uint64_t>(timed_.sets);
   if (timed_.end > arena.bytes() / 4 * 3) return {Outcome::resource, ErrorCode::too_large, "buffers larger than the arena", {}};
   std::memset(arena.at(begin), kCanary, timed_.stride);

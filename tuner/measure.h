@@ -37,6 +37,10 @@ struct MeasureSettings {
 };
 /// Of a GPU: replays of a graph have to be longer than what it costs to start one, and graphs stay short.
 MeasureSettings gpu_settings(const std::string& device, bool reuse_buffers);
+/// Settings with what they leave open filled in for the device.
+MeasureSettings complete_settings(MeasureSettings settings, const Target& target);
+/// Sets of buffers that launches go round.
+std::int64_t count_sets(const MeasureSettings& settings, std::uint64_t set_bytes);
 
 /// A fault that the worker is told to commit after a run, by candidate; used by the test device alone.
 struct FaultOrder {

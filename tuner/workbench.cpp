@@ -6,6 +6,7 @@
 #include "src/codegen/cuda/nvrtc.h"
 #include "src/runtime/cuda_info.h"
 #include "src/runtime/device.h"
+#include "tuner/device_choice.h"
 #include "tuner/doubt.h"
 #include "tuner/fault_device.h"
 #include "tuner/features.h"
@@ -45,42 +46,6 @@ Result<Subject> make_subject(const graph::Workload& workload, const TuneOptions&
   subject.work = [kept](const Bindings& probe) { return count_float_ops(kept->job.naive, probe); };
   subject.keep = kept;
   return subject;
-}
-
-/// `cpu`, `cuda` or `cuda:N`, then `+reused` (buffers that stay in the caches) and `+faults` or `+faults:hang,crash`.
-struct DeviceChoice {
-  std::string base;
-  bool reused = false, has_faults = false;
-  std::vector<std::string> faults;
-};
-
-Result<DeviceChoice> parse_device(const std::string& text) {
-  DeviceChoice choice;
-  const auto refuse = [&](std::string found) {
-    return Error{.code = ErrorCode::unsupported,
-                 .asked = "tune on device `" + text + "`",
-                 .found = std::move(found),
-                 .works = "cpu, cuda or cuda:N; +reused for buffers that stay in the caches"};
-  };
-  std::size_t at = std::min(text.find('+'), text.size());
-  choice.base = text.substr(0, at);
-  while (at < text.size()) {
-    const std::size_t end = std::min(text.find('+', at + 1), text.size());
-    const std::string word = text.substr(at + 1, end - at - 1);
-    at = end;
-    if (word == "reused") {
-      choice.reused = true;
-    } else if (word == "faults" || word.starts_with("faults:")) {
-      choice.has_faults = true;
-      LW_TRY(choice.faults, parse_fault_kinds(word));
-    } else {
-      return refuse("`+" + word + "`");
-    }
-  }
-  if (choice.base != "cpu" && !runtime::parse_cuda_name(choice.base))
-    return refuse("there is no such device");
-  if (choice.base == "cpu" && choice.reused) return refuse("`+reused` on the CPU");
-  return choice;
 }
 
 Result<runtime::CudaInfo> find_gpu(const std::string& base) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -17,13 +16,7 @@ using Clock = std::chrono::steady_clock;
 namespace cuda = runtime::cuda;
 
 constexpr unsigned kNonBlockingStream = 1;
-constexpr int kRelaxedCapture = 2;
-/// Launches of one graph: more make its launch slow and its numbers no better.
-constexpr std::int64_t kMaxCalls = 1024;
 constexpr std::size_t kMaxReplays = 128;
-constexpr std::size_t kEvents = 66;
-/// A GPU that has just been idle runs at a low clock for some milliseconds.
-constexpr double kWarmUpS = 3e-3;
 constexpr unsigned kLanes = 8;
 /// Smaller copies are done before the threads have started.
 constexpr std::uint64_t kLargeCopy = 8ull << 20;
@@ -43,14 +36,13 @@ Result<std::unique_ptr<CudaServer>> CudaServer::open(int ordinal, const Arena& a
 }
 
 CudaServer::CudaServer(std::shared_ptr<const runtime::CudaDevice> device, const Arena& arena)
-    : device_(std::move(device)), driver_(device_->driver()), arena_(arena) {}
+    : device_(std::move(device)), driver_(device_->driver()), arena_(arena), clock_(driver_) {}
 
 /// The process does nothing else: the context stays current.
 Status CudaServer::start() {
   cuda::Status status = driver_.push_context(device_->context());
-  if (status == cuda::kSuccess) status = driver_.create_stream(&stream_, kNonBlockingStream);
-  for (std::size_t i = 0; i < kEvents && status == cuda::kSuccess; ++i)
-    status = driver_.create_event(&events_.emplace_back(nullptr), 0);
+  if (status == cuda::kSuccess) status = clock_.open();
+  stream_ = clock_.stream();
   if (status == cuda::kSuccess) return Unit{};
   return Error{ErrorCode::launch_failed, "measure on " + device_->info().name, driver_.describe(status), "",
                ""};
@@ -242,51 +234,6 @@ json CudaServer::run(const json& command) {
   return {{"ok", true}, {"ns", ns}};
 }
 
-cuda::Status CudaServer::capture(const Kernel& kernel, Replay& replay) {
-  cuda::Graph graph = nullptr;
-  cuda::Status status = driver_.begin_capture(stream_, kRelaxedCapture);
-  if (status != cuda::kSuccess) return status;
-  std::vector<std::uint64_t> offsets = replay.offsets;
-  ErrorCode code = ErrorCode::ok;
-  for (std::int64_t call = 0; call < replay.calls && code == ErrorCode::ok; ++call) {
-    const auto set = static_cast<std::uint64_t>(call % replay.sets);
-    for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] = replay.offsets[i] + set * replay.strides[i];
-    code = launch(kernel, offsets, replay.symbols);
-  }
-  status = driver_.end_capture(stream_, &graph);
-  if (status == cuda::kSuccess && code != ErrorCode::ok) status = cuda::kInvalidValue;
-  if (status == cuda::kSuccess) status = driver_.instantiate(&replay.exec, graph, 0);
-  if (graph != nullptr) driver_.destroy_graph(graph);
-  return status;
-}
-
-cuda::Status CudaServer::warm_up(const Replay& replay) {
-  const auto from = Clock::now();
-  cuda::Status status = cuda::kSuccess;
-  do {
-    status = driver_.launch_graph(replay.exec, stream_);
-    if (status == cuda::kSuccess) status = driver_.wait_stream(stream_);
-  } while (status == cuda::kSuccess && elapsed_s(from) < kWarmUpS);
-  return status;
-}
-
-/// Replays queued one behind the other with events between them. The first is not timed: while it runs the host gets
-/// ahead, so that no event waits for the host.
-cuda::Status CudaServer::measure(Replay& replay, std::size_t samples, std::vector<double>& ns) {
-  cuda::Status status = driver_.launch_graph(replay.exec, stream_);
-  for (std::size_t i = 0; i <= samples && status == cuda::kSuccess; ++i) {
-    status = driver_.record_event(events_[i], stream_);
-    if (status == cuda::kSuccess && i < samples) status = driver_.launch_graph(replay.exec, stream_);
-  }
-  if (status == cuda::kSuccess) status = driver_.wait_stream(stream_);
-  for (std::size_t i = 0; i < samples && status == cuda::kSuccess; ++i) {
-    float ms = 0;
-    status = driver_.elapsed_ms(&ms, events_[i], events_[i + 1]);
-    ns.push_back(static_cast<double>(ms) * 1e6 / static_cast<double>(replay.calls));
-  }
-  return status;
-}
-
 void CudaServer::drop_replays(std::int64_t kernel) {
   for (const Replay& replay : replays_[kernel]) driver_.destroy_graph_exec(replay.exec);
   replays_.erase(kernel);
@@ -301,24 +248,19 @@ json CudaServer::time(const json& command) {
                 .symbols = command.at("symbols"),
                 .sets = command.at("sets"),
                 .calls = command.at("batch")};
-  auto samples = command.at("samples").get<std::size_t>();
+  const auto samples = command.at("samples").get<std::size_t>();
+  const auto launch_set = [&](std::int64_t set) {
+    std::vector<std::uint64_t> offsets = wanted.offsets;
+    for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] += static_cast<std::uint64_t>(set) * wanted.strides[i];
+    return launch(kernel, offsets, wanted.symbols);
+  };
   if (wanted.calls == 0) {
-    // How many launches a replay needs is told by a short one.
-    Replay probe = wanted;
-    std::vector<double> ns;
-    probe.calls = std::min<std::int64_t>(wanted.sets, 4);
-    cuda::Status status = capture(kernel, probe);
-    if (status == cuda::kSuccess) status = measure(probe, 1, ns);
-    if (probe.exec != nullptr) driver_.destroy_graph_exec(probe.exec);
-    if (status != cuda::kSuccess) return fail(status, "time the first launches");
-    const double one_ns = std::max(ns[0], 200.0);
+    double one_ns = 0;
+    if (const cuda::Status status = clock_.estimate(launch_set, wanted.sets, one_ns); status != cuda::kSuccess)
+      return fail(status, "time the first launches");
     if (one_ns > command.at("give_up_ns").get<double>())
-      return {{"ok", true}, {"ns", ns}, {"batch", 0}, {"next", 0}};
-    const auto enough = static_cast<std::int64_t>(std::ceil(min_ns / one_ns));
-    // Whole rounds over the sets, so that every replay touches all of them equally.
-    const std::int64_t rounds = std::max<std::int64_t>(1, (enough + wanted.sets - 1) / wanted.sets);
-    wanted.calls =
-        std::max<std::int64_t>(1, std::min(rounds * wanted.sets, std::max(wanted.sets, kMaxCalls)));
+      return {{"ok", true}, {"ns", json::array({one_ns})}, {"batch", 0}, {"next", 0}};
+    wanted.calls = ReplayClock::count_calls(one_ns, min_ns, wanted.sets);
   }
   std::vector<Replay>& known = replays_[id];
   auto it = std::find_if(known.begin(), known.end(), [&](const Replay& r) {
@@ -328,14 +270,13 @@ json CudaServer::time(const json& command) {
   cuda::Status status = cuda::kSuccess;
   if (it == known.end()) {
     if (known.size() >= kMaxReplays) drop_replays(id);
-    status = capture(kernel, wanted);
+    status = clock_.capture(launch_set, wanted.sets, wanted.calls, wanted.exec);
     if (status != cuda::kSuccess) return fail(status, "capture the launches");
     it = replays_[id].insert(replays_[id].end(), wanted);
   }
-  status = warm_up(*it);
+  status = clock_.warm_up(it->exec);
   std::vector<double> ns;
-  while (status == cuda::kSuccess && ns.size() < samples)
-    status = measure(*it, std::min(samples - ns.size(), kEvents - 2), ns);
+  if (status == cuda::kSuccess) status = clock_.measure(it->exec, it->calls, samples, ns);
   if (status != cuda::kSuccess) return fail(status, "time the kernel");
   return {{"ok", true}, {"ns", ns}, {"batch", it->calls}, {"next", 0}};
 }

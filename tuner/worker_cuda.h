@@ -8,6 +8,7 @@
 
 #include "src/runtime/cuda_device.h"
 #include "tuner/protocol.h"
+#include "tuner/replay_clock.h"
 
 namespace loopwright::tuner {
 
@@ -49,9 +50,6 @@ class CudaServer {
   nlohmann::json run(const nlohmann::json& command);
   nlohmann::json time(const nlohmann::json& command);
   Status start();
-  runtime::cuda::Status capture(const Kernel& kernel, Replay& replay);
-  runtime::cuda::Status measure(Replay& replay, std::size_t samples, std::vector<double>& ns);
-  runtime::cuda::Status warm_up(const Replay& replay);
   void drop_replays(std::int64_t kernel);
   ErrorCode launch(const Kernel& kernel, const std::vector<std::uint64_t>& offsets,
                    const std::vector<std::int64_t>& symbols);
@@ -66,14 +64,14 @@ class CudaServer {
   std::shared_ptr<const runtime::CudaDevice> device_;
   const runtime::CudaDriver& driver_;
   const Arena& arena_;
-  runtime::cuda::Stream stream_ = nullptr;
+  ReplayClock clock_;
+  runtime::cuda::Stream stream_ = nullptr;  ///< the clock's
   /// What a thread copies large ranges through: the arena's pages are not pinned, and copies to such pages are slow.
   struct Lane {
     runtime::cuda::Stream stream = nullptr;
     void* pinned = nullptr;  ///< kPart bytes
   };
   std::vector<Lane> lanes_;
-  std::vector<runtime::cuda::Event> events_;
   std::map<std::uint64_t, Block> blocks_;
   std::map<std::int64_t, Kernel> kernels_;
   std::map<std::int64_t, std::vector<Replay>> replays_;  ///< by kernel

@@ -10,6 +10,7 @@ namespace {
 struct BenchArguments {
   std::vector<std::string> files, databases = {"loopwright.db"}, symbols;
   std::uint64_t seed = 1;
+  std::string device;
 };
 
 Result<Exit> run_bench(const BenchArguments& a, const Context& context) {
@@ -21,7 +22,7 @@ Result<Exit> run_bench(const BenchArguments& a, const Context& context) {
       LW_TRY(Bindings only, parse_bindings(a.symbols, graph.symbols(), [](const Symbol& s) { return s.hi; }));
       shapes = {std::move(only)};
     }
-    LW_TRY(auto more, compare_default_and_tuned(graph, a.databases, shapes, a.seed, context));
+    LW_TRY(auto more, compare_default_and_tuned(graph, a.databases, shapes, a.device, a.seed, context));
     rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   return print_comparison(rows, context.json);
@@ -37,6 +38,8 @@ void add_bench(CLI::App& app, Context& context) {
   bench->add_option("--db", a->databases, "databases, most important first")->capture_default_str();
   bench->add_option("--symbol", a->symbols, "a symbol's value: tokens=17 (default: a few typical shapes)");
   bench->add_option("--seed", a->seed, "of the random data")->capture_default_str();
+  bench->add_option("--device", a->device, "cpu, cuda or cuda:N (+reused: with buffers that stay in the caches)")
+      ->default_val("cpu");
   set_body(bench, context, [a, &context] { return run_bench(*a, context); });
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "db/query.h"
+#include "loopwright/runtime.h"
 #include "src/cli/output.h"
 
 namespace loopwright::cli {
@@ -82,6 +83,12 @@ void note_unreadable(const std::vector<std::string>& paths, const Context& conte
     print_note(path + ": not used: " + query.error().message(), context.json);
   }
 }
+
+void add_device_option(CLI::App* command, std::string& device) {
+  command->add_option("--device", device, "cpu, cuda or cuda:N")->default_val("cpu");
+}
+
+Result<Target> find_target(const std::string& device) { return device_target(device.substr(0, device.find('+'))); }
 
 const CLI::Validator kCount(
     [](std::string& text) {

@@ -9,6 +9,7 @@
 
 #include "loopwright/base.h"
 #include "loopwright/shape.h"
+#include "loopwright/target.h"
 
 namespace loopwright::cli {
 
@@ -47,6 +48,11 @@ Error blame_databases(Error error, const std::vector<std::string>& paths);
 /// Says on standard error which of these databases cannot be read; a missing one only when it is not the default's name.
 void note_unreadable(const std::vector<std::string>& paths, const Context& context);
 inline constexpr const char* kDefaultDatabase = "loopwright.db";
+
+/// `--device`, for commands that run on one.
+void add_device_option(CLI::App* command, std::string& device);
+/// What a device as named by it (`+reused` and the like left out) runs code for.
+Result<Target> find_target(const std::string& device);
 
 /// For options that count something.
 extern const CLI::Validator kCount;

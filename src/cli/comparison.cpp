@@ -7,8 +7,10 @@
 
 #include "loopwright/compile.h"
 #include "loopwright/runtime.h"
+#include "src/cli/gpu_time.h"
 #include "src/cli/output.h"
 #include "src/cli/rehearsal.h"
+#include "tuner/device_choice.h"
 
 namespace loopwright::cli {
 
@@ -22,42 +24,62 @@ std::vector<Bindings> typical_shapes(const Graph& graph) {
   return shapes;
 }
 
+namespace {
+
+/// Of a launch of each.
+Result<std::vector<Timing>> time_plans(Rehearsal& a, Rehearsal& b, bool reuse_buffers, std::uint64_t seed, const Context& context) {
+  if (a.gpu() != nullptr) {
+    LW_TRY(GpuTimes times, time_on_gpu({&a, &b}, reuse_buffers, seed));
+    if (times.throttled) print_note("heat or power holds the GPU's clocks down", context.json);
+    return std::move(times.of);
+  }
+  std::vector<void*> at = a.pointers(), bt = b.pointers();
+  return time_interleaved({[&] { a.plan().launch(at.data(), a.symbols().data()); },
+                           [&] { b.plan().launch(bt.data(), b.symbols().data()); }});
+}
+
+Result<ComparisonRow> compare_shape(const Graph& graph, const Plan& plain, const Plan& tuned, const Bindings& shape,
+                                    bool reuse_buffers, std::uint64_t seed, const Context& context) {
+  LW_TRY(Rehearsal a, Rehearsal::make(graph, plain, shape, seed));
+  LW_TRY(Rehearsal b, Rehearsal::make(graph, tuned, shape, seed));
+  LW_CHECK(a.run());
+  LW_CHECK(b.run());
+  LW_TRY(const auto outputs, b.compare());
+  LW_TRY(const auto choices, tuned.choose(b.symbols()));
+  ComparisonRow row{.graph = graph.name(), .passed = true};
+  for (const auto& [symbol, value] : shape)
+    row.shape += fmt::format("{}{}={}", row.shape.empty() ? "" : " ", symbol, value);
+  if (row.shape.empty()) row.shape = "-";
+  for (const Rehearsal::Output& o : outputs) {
+    row.error = std::max(row.error, o.max_rel);
+    row.passed &= o.passed;
+  }
+  Match worst = Match::exact;
+  for (const Plan::Choice& c : choices) worst = std::max(worst, c.match);
+  row.match = name(worst);
+  LW_TRY(const std::vector<Timing> times, time_plans(a, b, reuse_buffers, seed, context));
+  row.default_schedule = times[0];
+  row.tuned = times[1];
+  return row;
+}
+
+}  // namespace
+
 Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph,
                                                              const std::vector<std::string>& databases,
                                                              const std::vector<Bindings>& shapes,
-                                                             std::uint64_t seed, const Context& context) {
-  LW_TRY(const Plan plain,
-         make_plan(graph, {.target = host_target(), .databases = {}, .on_miss = OnMiss::jit}));
-  LW_TRY(const Runtime runtime, Runtime::open({.databases = databases, .on_miss = OnMiss::fallback}));
+                                                             const std::string& device, std::uint64_t seed,
+                                                             const Context& context) {
+  LW_TRY(const Target target, find_target(device));
+  LW_TRY(const tuner::DeviceChoice choice, tuner::parse_device(device));
+  LW_TRY(const Plan plain, make_plan(graph, {.target = target, .databases = {}, .on_miss = OnMiss::jit, .device = choice.base}));
+  LW_TRY(const Runtime runtime, Runtime::open({.databases = databases, .on_miss = OnMiss::fallback, .device = choice.base}));
   for (const std::string& note : runtime.notes()) print_note(note, context.json);
   const Result<Plan> found = runtime.plan(graph.name());
   if (!found.ok()) return blame_databases(found.error(), databases);
-  const Plan& tuned = *found;
   std::vector<ComparisonRow> rows;
   for (const Bindings& shape : shapes) {
-    LW_TRY(Rehearsal a, Rehearsal::make(graph, plain.spec(), shape, seed));
-    LW_TRY(Rehearsal b, Rehearsal::make(graph, tuned.spec(), shape, seed));
-    LW_CHECK(a.run(plain));
-    LW_CHECK(b.run(tuned));
-    LW_TRY(const auto outputs, b.compare());
-    LW_TRY(const auto choices, tuned.choose(b.symbols()));
-    ComparisonRow row{.graph = graph.name(), .passed = true};
-    for (const auto& [symbol, value] : shape)
-      row.shape += fmt::format("{}{}={}", row.shape.empty() ? "" : " ", symbol, value);
-    if (row.shape.empty()) row.shape = "-";
-    for (const Rehearsal::Output& o : outputs) {
-      row.error = std::max(row.error, o.max_rel);
-      row.passed &= o.passed;
-    }
-    Match worst = Match::exact;
-    for (const Plan::Choice& c : choices) worst = std::max(worst, c.match);
-    row.match = name(worst);
-    std::vector<void*> at = a.pointers(), bt = b.pointers();
-    const std::vector<Timing> times =
-        time_interleaved({[&] { plain.launch(at.data(), a.symbols().data()); },
-                          [&] { tuned.launch(bt.data(), b.symbols().data()); }});
-    row.default_schedule = times[0];
-    row.tuned = times[1];
+    LW_TRY(ComparisonRow row, compare_shape(graph, plain, *found, shape, choice.reused, seed, context));
     rows.push_back(std::move(row));
   }
   return rows;

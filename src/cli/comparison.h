@@ -17,11 +17,11 @@ struct ComparisonRow {
   bool passed = false;
   std::string match;  ///< the worst among the kernels
 };
-/// One row for each binding. The tuned side is looked up by the graph's name, as a program without the compiler would.
+/// One row for each binding, on a device named as for `tune`. CPU: host time of a call; GPU: device time. The tuned side is looked up by the graph's name, as a program without the compiler would.
 Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph,
                                                              const std::vector<std::string>& databases,
                                                              const std::vector<Bindings>& shapes,
-                                                             std::uint64_t seed, const Context& context);
+                                                             const std::string& device, std::uint64_t seed, const Context& context);
 /// kFailed when a result is wrong, else kOk.
 Exit print_comparison(const std::vector<ComparisonRow>& rows, bool json);
 /// Shapes to look at when nobody says: lowest, a modest and a larger size of every symbol.

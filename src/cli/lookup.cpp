@@ -16,6 +16,7 @@ struct LookupArguments {
   std::string graph;
   std::vector<std::string> databases = {"loopwright.db"};
   std::vector<std::string> symbols;
+  std::string device;
 };
 
 /// A graph file stands for its name.
@@ -33,7 +34,7 @@ struct Found {
 
 Result<Found> find_plan(const LookupArguments& arguments, const Context& context) {
   LW_TRY(const std::string name, plan_name(arguments.graph));
-  LW_TRY(Runtime runtime, Runtime::open({.databases = arguments.databases, .on_miss = OnMiss::fallback}));
+  LW_TRY(Runtime runtime, Runtime::open({.databases = arguments.databases, .on_miss = OnMiss::fallback, .device = arguments.device}));
   for (const std::string& note : runtime.notes()) print_note(note, context.json);
   Result<Plan> found = runtime.plan(name);
   if (!found.ok()) return blame_databases(found.error(), arguments.databases);
@@ -92,6 +93,7 @@ void add_lookup(CLI::App& app, Context& context) {
     command->add_option("--db", arguments->databases, "databases, most important first")
         ->capture_default_str();
     command->add_option("--symbol", arguments->symbols, "a symbol's value: tokens=17 (default: the largest)");
+    add_device_option(command, arguments->device);
     set_body(command, context, [arguments, run, &context] { return run(*arguments, context); });
   };
   add("lookup", "which variant would serve each kernel of a graph", run_lookup);

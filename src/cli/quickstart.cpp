@@ -45,7 +45,7 @@ Result<Exit> run_quickstart(const QuickstartArguments& a, const Context& context
   std::vector<ComparisonRow> rows;
   for (const std::string& file : a.files) {
     LW_TRY(const Graph graph, Graph::load(file));
-    LW_TRY(auto more, compare_default_and_tuned(graph, {a.database}, typical_shapes(graph), 1, context));
+    LW_TRY(auto more, compare_default_and_tuned(graph, {a.database}, typical_shapes(graph), "cpu", 1, context));
     rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   return print_comparison(rows, context.json);

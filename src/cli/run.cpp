@@ -19,7 +19,7 @@ struct RunArguments {
   std::string file;
   std::vector<std::string> databases = {"loopwright.db"}, symbols;
   std::uint64_t seed = 1;
-  std::string on_miss = "jit";
+  std::string on_miss = "jit", device;
 };
 
 Result<Exit> run_once(const RunArguments& a, const Context& context) {
@@ -30,13 +30,14 @@ Result<Exit> run_once(const RunArguments& a, const Context& context) {
   const OnMiss on_miss = a.on_miss == "strict"    ? OnMiss::strict
                          : a.on_miss == "default" ? OnMiss::fallback
                                                   : OnMiss::jit;
+  LW_TRY(const Target target, device_target(a.device));
   note_unreadable(a.databases, context);
   const Result<Plan> made =
-      make_plan(graph, {.target = host_target(), .databases = a.databases, .on_miss = on_miss});
+      make_plan(graph, {.target = target, .databases = a.databases, .on_miss = on_miss, .device = a.device});
   if (!made.ok()) return made.error().code == ErrorCode::no_variant ? blame_databases(made.error(), a.databases) : made.error();
   const Plan& plan = *made;
-  LW_TRY(Rehearsal rehearsal, Rehearsal::make(graph, plan.spec(), bindings, a.seed));
-  LW_CHECK(rehearsal.run(plan));
+  LW_TRY(Rehearsal rehearsal, Rehearsal::make(graph, plan, bindings, a.seed));
+  LW_CHECK(rehearsal.run());
   LW_TRY(const auto outputs, rehearsal.compare());
   bool passed = true;
   std::string details;
@@ -55,12 +56,13 @@ Result<Exit> run_once(const RunArguments& a, const Context& context) {
                     {"detail", o.detail}});
   }
   if (context.json) {
-    print_json({{"graph", graph.name()}, {"symbols", bindings}, {"outputs", rows}});
+    print_json({{"graph", graph.name()}, {"device", a.device}, {"symbols", bindings}, {"outputs", rows}});
   } else {
     std::string shape;
     for (const auto& [symbol, value] : bindings) shape += fmt::format(" {}={}", symbol, value);
     const std::size_t kernels = plan.spec().kernels.size();
-    fmt::print("{}{}: {} kernel{}\n{}{}", graph.name(), shape, kernels, kernels == 1 ? "" : "s", table.text(), details);
+    const std::string where = rehearsal.gpu() == nullptr ? "" : fmt::format(" on {} ({})", a.device, rehearsal.gpu()->info().name);
+    fmt::print("{}{}: {} kernel{}{}\n{}{}", graph.name(), shape, kernels, kernels == 1 ? "" : "s", where, table.text(), details);
   }
   return passed ? kOk : kFailed;
 }
@@ -78,6 +80,7 @@ void add_run(CLI::App& app, Context& context) {
                   "kernels without a tuned variant: fail, take the general one, compile now")
       ->check(CLI::IsMember({"strict", "default", "jit"}))
       ->capture_default_str();
+  add_device_option(run, a->device);
   set_body(run, context, [a, &context] { return run_once(*a, context); });
 }
 

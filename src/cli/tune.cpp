@@ -78,7 +78,7 @@ Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files
     LW_TRY(auto own, parse_probes(probes, graph));
     jobs.push_back({std::move(graph), std::move(own)});
   }
-  LW_TRY(options.target, device_target(options.device.substr(0, options.device.find('+'))));
+  LW_TRY(options.target, find_target(options.device));
   options.budget_s = budget_s;
   options.command_line = context.command_line;
   ProgressView view(ProgressView::choose(context.json, context.plain));

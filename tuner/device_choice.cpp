@@ -1,0 +1,39 @@
+#include "tuner/device_choice.h"
+
+#include <algorithm>
+
+#include "src/runtime/device.h"
+#include "tuner/fault_device.h"
+
+namespace loopwright::tuner {
+
+Result<DeviceChoice> parse_device(const std::string& text) {
+  DeviceChoice choice;
+  const auto refuse = [&](std::string found) {
+    return Error{.code = ErrorCode::unsupported,
+                 .asked = "use the device `" + text + "`",
+                 .found = std::move(found),
+                 .works = "cpu, cuda or cuda:N; +reused for buffers that stay in the caches"};
+  };
+  std::size_t at = std::min(text.find('+'), text.size());
+  choice.base = text.substr(0, at);
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find('+', at + 1), text.size());
+    const std::string word = text.substr(at + 1, end - at - 1);
+    at = end;
+    if (word == "reused") {
+      choice.reused = true;
+    } else if (word == "faults" || word.starts_with("faults:")) {
+      choice.has_faults = true;
+      LW_TRY(choice.faults, parse_fault_kinds(word));
+    } else {
+      return refuse("`+" + word + "`");
+    }
+  }
+  if (choice.base != "cpu" && !runtime::parse_cuda_name(choice.base))
+    return refuse("there is no such device");
+  if (choice.base == "cpu" && choice.reused) return refuse("`+reused` on the CPU");
+  return choice;
+}
+
+}  // namespace loopwright::tuner
