@@ -18,7 +18,7 @@ double time_calls_ns(const std::function<void()>& call, std::int64_t count) {
   return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / static_cast<double>(count);
 }
 
-double quantile(const std::vector<double>& sorted, double q) {
+double find_quantile(const std::vector<double>& sorted, double q) {
   const double at = q * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(at);
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
@@ -48,7 +48,7 @@ std::vector<Timing> interleave_samples(const std::vector<std::function<double()>
   std::vector<Timing> out;
   for (std::vector<double>& s : samples) {
     std::sort(s.begin(), s.end());
-    out.push_back({quantile(s, 0.5), quantile(s, 0.1), quantile(s, 0.9), static_cast<int>(s.size())});
+    out.push_back({find_quantile(s, 0.5), find_quantile(s, 0.1), find_quantile(s, 0.9), static_cast<int>(s.size())});
   }
   return out;
 }

@@ -1,12 +1,33 @@
 #include "tuner/rebuild.h"
 
 #include <algorithm>
+#include <map>
 
 #include "db/canonical.h"
+#include "loopwright/schedule.h"
+#include "src/runtime/cuda_driver.h"
+#include "tuner/device_choice.h"
 #include "tuner/metered_device.h"
 
 namespace loopwright::tuner {
 namespace {
+
+Result<std::shared_ptr<const Artifact>> build_from_trace(const Subject& subject, const std::string& trace, Interruption* interruption) {
+  return call_guarded([&]() -> Result<std::shared_ptr<const Artifact>> {
+    const Interruption::Away away(interruption);
+    LW_TRY(const Prepared prepared, subject.builder->replay(trace));
+    return subject.builder->compile(prepared);
+  });
+}
+
+RebuiltVariant describe_wanting(const Wanting& wanting) {
+  RebuiltVariant out{.workload = wanting.candidate.workload,
+                     .label = wanting.candidate.template_name + " " + wanting.candidate.picks};
+  for (const db::BestEntry& w : wanting.winners) out.ranges += (out.ranges.empty() ? "" : ", ") + w.range.guard.text();
+  return out;
+}
+
+std::string refuse_to_build(const Error& error) { return "it cannot be built from its trace: " + error.message(); }
 
 /// One workload with its device open.
 class Rebuilder {
@@ -14,20 +35,16 @@ class Rebuilder {
   Rebuilder(const RebuildContext& context, const Subject& subject) : context_(context), subject_(subject) {}
 
   Result<RebuiltVariant> rebuild(const Wanting& wanting) {
-    RebuiltVariant out = describe(wanting);
+    RebuiltVariant out = describe_wanting(wanting);
     if (const Journal::Failure* failure = context_.journal->find_failure(wanting.candidate.digest)) {
       out.note = "it failed here before (" + std::string(name(failure->outcome)) + ": " + failure->detail + ")";
       return out;
     }
     Candidate candidate{.digest = wanting.candidate.digest, .template_name = wanting.candidate.template_name,
                         .trace = wanting.candidate.trace, .is_default = wanting.candidate.is_default};
-    auto built = call_guarded([&]() -> Result<std::shared_ptr<const Artifact>> {
-      const Interruption::Away away(context_.interruption);
-      LW_TRY(const Prepared prepared, subject_.builder->replay(candidate.trace));
-      return subject_.builder->compile(prepared);
-    });
+    const auto built = build_from_trace(subject_, candidate.trace, context_.interruption);
     if (!built.ok()) {
-      out.note = "it cannot be built from its trace: " + built.error().message();
+      out.note = refuse_to_build(built.error());
       return out;
     }
     candidate.artifact = *built;
@@ -41,15 +58,6 @@ class Rebuilder {
     out.note = out.served ? "built and verified here"
                           : "refused, " + std::string(name(verdict.outcome)) + ": " + verdict.detail;
     if (out.served) LW_CHECK(store(wanting, *candidate.artifact));
-    return out;
-  }
-
-  static RebuiltVariant describe(const Wanting& wanting) {
-    RebuiltVariant out{.workload = wanting.candidate.workload,
-                       .label = wanting.candidate.template_name + " " + wanting.candidate.picks};
-    for (const db::BestEntry& w : wanting.winners) {
-      out.ranges += (out.ranges.empty() ? "" : ", ") + w.range.guard.text();
-    }
     return out;
   }
 
@@ -95,11 +103,22 @@ Result<std::vector<db::BestEntry>> keep_comparable(const db::Query& query, const
       kept.push_back(std::move(row));
       continue;
     }
-    RebuiltVariant variant = Rebuilder::describe({row.candidate, {row}});
+    RebuiltVariant variant = describe_wanting({row.candidate, {row}});
     variant.note = std::move(why);
     report.variants.push_back(std::move(variant));
   }
   return kept;
+}
+
+/// Of the workload's defaults those of templates for this kind of device.
+Result<std::vector<db::CandidateRow>> list_defaults(const db::Query& query, const db::Digest& workload, TargetKind kind) {
+  LW_TRY(auto defaults, query.list_candidates(workload));
+  std::erase_if(defaults, [&](const db::CandidateRow& c) {
+    const auto& known = catalogue();
+    const auto t = std::find_if(known.begin(), known.end(), [&](const Template& t) { return t.name == c.template_name; });
+    return !c.is_default || (t != known.end() && t->kind != kind);
+  });
+  return defaults;
 }
 
 Status rebuild_all(const RebuildContext& context, const db::DeviceRow& here, RebuildReport& report) {
@@ -109,8 +128,7 @@ Status rebuild_all(const RebuildContext& context, const db::DeviceRow& here, Reb
     if (context.interruption->is_cancelled()) break;
     LW_TRY(auto winners, recorder.read().list_best({.workload = workload.digest, .state = db::BestState::active}));
     LW_TRY(winners, keep_comparable(recorder.read(), here, context.journal->keys().generator, std::move(winners), report));
-    LW_TRY(auto defaults, recorder.read().list_candidates(workload.digest));
-    std::erase_if(defaults, [](const db::CandidateRow& c) { return !c.is_default; });
+    LW_TRY(const auto defaults, list_defaults(recorder.read(), workload.digest, context.options->target.kind));
     LW_TRY(const auto wanting, list_wanting(recorder.read(), winners, defaults, context.options->target.text()));
     if (wanting.empty()) continue;
     LW_TRY(auto rebuilt, rebuild_workload(context, workload, wanting));
@@ -149,7 +167,7 @@ Result<std::vector<RebuiltVariant>> rebuild_workload(const RebuildContext& conte
   Result<Subject> subject = parsed.ok() ? context.bench->make_subject(*parsed, *context.options) : parsed.error();
   if (!subject.ok()) {
     for (const Wanting& w : wanting) {
-      out.push_back(Rebuilder::describe(w));
+      out.push_back(describe_wanting(w));
       out.back().note = "the workload cannot be built: " + subject.error().message();
     }
     return out;
@@ -166,6 +184,60 @@ Result<std::vector<RebuiltVariant>> rebuild_workload(const RebuildContext& conte
     out.push_back(std::move(variant));
   }
   return out;
+}
+
+namespace {
+
+std::vector<RebuiltVariant> compile_wanting(const Workbench& bench, TuneOptions options, const db::WorkloadRow& workload,
+                                            const std::vector<Wanting>& wanting, const std::string& target,
+                                            Interruption& interruption) {
+  std::vector<RebuiltVariant> out;
+  const auto subject = [&]() -> Result<Subject> {
+    LW_TRY(options.target, Target::parse(target));
+    LW_TRY(const graph::Workload parsed, graph::parse_workload(workload.text));
+    return bench.make_subject(parsed, options);
+  }();
+  for (const Wanting& w : wanting) {
+    if (interruption.is_cancelled()) break;
+    out.push_back(describe_wanting(w));
+    if (!subject.ok()) {
+      out.back().note = "the workload cannot be built: " + subject.error().message();
+      continue;
+    }
+    const auto built = build_from_trace(*subject, w.candidate.trace, &interruption);
+    out.back().note = built.ok() ? "compiled for " + target + ", not verified and not stored" : refuse_to_build(built.error());
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<RebuildReport> compile_only(const Workbench& bench, const TuneOptions& options, const TuneStop& stop, const Error& why) {
+  Interruption interruption(stop);
+  LW_TRY(const db::Query query, db::Query::open(options.database));
+  RebuildReport report{.unverified_why = why.message()};
+  const Workbench away = leave_for_subjects(bench, interruption);
+  LW_TRY(const auto devices, query.list_devices());
+  LW_TRY(const auto workloads, query.list_workloads());
+  for (const db::WorkloadRow& workload : workloads) {
+    LW_TRY(auto winners, query.list_best({.workload = workload.digest, .state = db::BestState::active}));
+    LW_TRY(winners, keep_comparable(query, {.kind = "cuda"}, away.toolchain(options).generator, std::move(winners), report));
+    LW_TRY(const auto defaults, list_defaults(query, workload.digest, TargetKind::cuda));
+    std::map<std::string, std::vector<db::BestEntry>> by_target;
+    for (db::BestEntry& w : winners) {
+      const auto device = std::find_if(devices.begin(), devices.end(), [&](const db::DeviceRow& d) { return d.digest == w.best.device; });
+      by_target[device->target].push_back(std::move(w));  // keep_comparable has seen that there is one
+    }
+    for (const auto& [target, rows] : by_target) {
+      if (interruption.is_cancelled()) break;
+      LW_TRY(const auto wanting, list_wanting(query, rows, defaults, target));
+      if (wanting.empty()) continue;
+      auto compiled = compile_wanting(away, options, workload, wanting, target, interruption);
+      std::move(compiled.begin(), compiled.end(), std::back_inserter(report.variants));
+    }
+  }
+  report.cancelled = interruption.is_cancelled();
+  return report;
 }
 
 Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& options,
@@ -199,7 +271,11 @@ Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& op
 namespace loopwright {
 
 Result<RebuildReport> rebuild(const TuneOptions& options, const TuneStop& stop) {
-  return tuner::rebuild_with(tuner::make_workbench(), options, stop);
+  const tuner::Workbench bench = tuner::make_workbench();
+  LW_TRY(const tuner::DeviceChoice choice, tuner::parse_device(options.device));
+  if (choice.base == "cpu") return tuner::rebuild_with(bench, options, stop);
+  const auto driver = runtime::CudaDriver::shared();
+  return driver.ok() ? tuner::rebuild_with(bench, options, stop) : tuner::compile_only(bench, options, stop, driver.error());
 }
 
 }  // namespace loopwright

@@ -35,6 +35,10 @@ Result<std::vector<Wanting>> list_wanting(const db::Query& query, const std::vec
 Result<std::vector<RebuiltVariant>> rebuild_workload(const RebuildContext& context, const db::WorkloadRow& workload,
                                                      const std::vector<Wanting>& wanting);
 
+/// For a machine without a GPU: compiles what is wanting of each CUDA device's winners and defaults for that device's
+/// target. Writes nothing: what was not verified is not served.
+Result<RebuildReport> compile_only(const Workbench& bench, const TuneOptions& options, const TuneStop& stop, const Error& why);
+
 /// The workload's winners on devices of this machine's kind, and its defaults.
 Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& options,
                                    const TuneStop& stop);

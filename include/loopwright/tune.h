@@ -103,9 +103,12 @@ struct RebuiltVariant {
 struct RebuildReport {
   std::vector<RebuiltVariant> variants;
   bool cancelled = false;
+  std::string unverified_why;      ///< why nothing could be verified, and so nothing was stored; empty: it could
 };
 /// Makes servable what a database holds without code of this machine: winners and default schedules that were imported,
 /// or measured on another machine of this kind. Each is built from its trace and compared with the float64 reference.
+/// For a GPU where there is no driver or no GPU each is only compiled, for the target of the device that it is of: that
+/// says whether it can be built, and changes nothing in the database.
 /// Of the options database, target, device, worker_path, seed and command_line count.
 Result<RebuildReport> rebuild(const TuneOptions& options, const TuneStop& stop = {});
 

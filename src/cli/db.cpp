@@ -14,6 +14,7 @@
 #include "loopwright/tune.h"
 #include "src/cli/command.h"
 #include "src/cli/output.h"
+#include "src/runtime/cuda_driver.h"
 
 namespace loopwright::cli {
 namespace {
@@ -277,11 +278,15 @@ void add_exchange(CLI::App& db, Context& context) {
 }
 
 Result<Exit> run_rebuild(TuneOptions options, const Context& context) {
-  options.target = host_target();
+  const Result<Target> target = find_target(options.device);
+  if (target.ok()) options.target = *target;
+  // Without a driver what is of a GPU can still be compiled.
+  else if (options.device.starts_with("cpu") || runtime::CudaDriver::shared().ok()) return target.error();
   options.command_line = context.command_line;
   const auto leave = [&](const std::vector<TuneReport>&) {
     // Every variant was committed when it was done; what is still wanting is found again.
-    print_note("stopped; go on with: loopwright db rebuild " + options.database, context.json);
+    const std::string device = options.device == "cpu" ? "" : " --device " + options.device;
+    print_note("stopped; go on with: loopwright db rebuild " + options.database + device, context.json);
     if (context.json) print_json(nlohmann::json::array());
     std::fflush(stdout);
     std::_Exit(kPartial);
@@ -293,7 +298,9 @@ Result<Exit> run_rebuild(TuneOptions options, const Context& context) {
   if (context.json) print_json(table.to_json());
   else if (report.variants.empty()) fmt::print("every winner has verified code of this machine\n");
   else fmt::print("{}", table.text());
-  return report.cancelled ? kPartial : kOk;
+  if (report.unverified_why.empty()) return report.cancelled ? kPartial : kOk;
+  print_note("nothing was verified: " + report.unverified_why, context.json);
+  return report.variants.empty() ? kOk : kPartial;
 }
 
 void add_rebuild(CLI::App& db, Context& context) {
@@ -303,7 +310,8 @@ void add_rebuild(CLI::App& db, Context& context) {
   rebuild->add_option("file", options->database, "the database")->default_val("loopwright.db");
   rebuild->add_option("--worker", options->worker_path,
                       "the program that runs candidates (default: beside this one)");
-  rebuild->add_option("--device", options->device, "")->group("");  // test devices that inject faults
+  rebuild->add_option("--device", options->device, "cpu, cuda or cuda:N: whose rows, and what verifies them")
+      ->default_val("cpu");
   set_body(rebuild, context, [options, &context] { return run_rebuild(*options, context); });
 }
 

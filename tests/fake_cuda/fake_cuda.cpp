@@ -1,7 +1,8 @@
 // A library with the driver interface that Loopwright uses, on host memory: the launch path, error paths and the worker
 // are tested with it where there is no GPU. LOOPWRIGHT_LIBCUDA names it.
 //
-// A "cubin" is the text `fake cubin: <kernel> <kernel> ...` and a zero; the kernels are those of fake_kernels.cpp.
+// A "cubin" is the text `fake cubin: <kernel> <kernel> ...` and a zero; the kernels are those of fake_kernels.cpp, which
+// `<entry>=<kernel>` gives another name.
 // Settings are numbers by name: from the environment (LOOPWRIGHT_FAKE_CUDA="devices=2 version=11080") when the library
 // is loaded, and through fake_cuda_set afterwards.
 #include "tests/fake_cuda/fake_cuda.h"
@@ -31,7 +32,7 @@ struct ContextOpaque {
   int retained = 0;
 };
 struct LibraryOpaque {
-  std::vector<std::string> kernels;
+  std::map<std::string, std::string> kernels;  ///< of fake_kernels.cpp, by entry
 };
 struct KernelOpaque {
   const fake_cuda::FakeKernel* kernel = nullptr;
@@ -221,7 +222,10 @@ Status cuLibraryLoadData(cuda::Library* library, const void* image, void*, void*
   if (std::strncmp(text, kHead, std::strlen(kHead)) != 0) return kInvalidImage;
   auto* made = new cuda::LibraryOpaque;
   std::istringstream words(text + std::strlen(kHead));
-  for (std::string word; words >> word;) made->kernels.push_back(word);
+  for (std::string word; words >> word;) {
+    const std::size_t equals = word.find('=');
+    made->kernels[word.substr(0, equals)] = equals == std::string::npos ? word : word.substr(equals + 1);
+  }
   *library = made;
   return kOk;
 }
@@ -230,12 +234,11 @@ Status cuLibraryUnload(cuda::Library library) {
   return kOk;
 }
 Status cuLibraryGetKernel(cuda::Kernel* kernel, cuda::Library library, const char* name) {
-  const fake_cuda::FakeKernel* found = fake_cuda::find_kernel(name);
-  if (found == nullptr ||
-      std::find(library->kernels.begin(), library->kernels.end(), name) == library->kernels.end())
-    return cuda::kNotFound;
+  const auto entry = library->kernels.find(name);
+  const fake_cuda::FakeKernel* found = entry == library->kernels.end() ? nullptr : fake_cuda::find_kernel(entry->second);
+  if (found == nullptr) return cuda::kNotFound;
   const std::lock_guard lock(state().mutex);
-  *kernel = &state().kernels[name];
+  *kernel = &state().kernels[entry->second];
   (*kernel)->kernel = found;
   return kOk;
 }

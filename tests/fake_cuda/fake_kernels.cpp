@@ -15,6 +15,15 @@ int twice(void** p, const Grid& grid) {
     floats(p, 1)[i] = floats(p, 0)[i] + floats(p, 0)[i];
   return 0;
 }
+/// The same whatever the grid: for generated kernels, whose threads do several elements each.
+int doubles(void** p, const Grid&) {
+  for (std::int64_t i = 0; i < number(p, 2); ++i) floats(p, 1)[i] = floats(p, 0)[i] + floats(p, 0)[i];
+  return 0;
+}
+int triples(void** p, const Grid&) {
+  for (std::int64_t i = 0; i < number(p, 2); ++i) floats(p, 1)[i] = 3 * floats(p, 0)[i];
+  return 0;
+}
 /// One tile of 32 elements is not doubled.
 int wrong_tile(void** p, const Grid& grid) {
   twice(p, grid);
@@ -50,6 +59,8 @@ int forgets_counter(void** p, const Grid& grid) {
 
 constexpr FakeKernel kKernels[] = {
     {"twice", 3, twice},
+    {"doubles", 3, doubles},
+    {"triples", 3, triples},
     {"wrong_tile", 3, wrong_tile},
     {"writes_behind", 3, writes_behind},
     {"changes_input", 3, changes_input},
