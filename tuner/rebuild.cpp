@@ -95,7 +95,8 @@ Result<std::vector<db::BestEntry>> keep_comparable(const db::Query& query, const
     if (device == devices.end() || toolchain == toolchains.end()) continue;  // damaged: `doctor` names it
     std::string why;
     if (device->kind != here.kind) {
-      why = "it is for a device of kind " + device->kind + ", this one is " + here.kind;
+      why = "it is for a device of kind " + device->kind + ", this one is " + here.kind +
+            ": `loopwright db rebuild --device " + device->kind + "` takes it";
     } else if (toolchain->generator != generator) {
       why = "it is of generator " + toolchain->generator + ", this is " + generator + ": tune the workload again";
     }

@@ -152,23 +152,21 @@ void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vecto
   if (list->damaged_rows > 0)
     out.notes.push_back(layer.path + ": " + std::to_string(list->damaged_rows) +
                         " damaged rows; run `loopwright db doctor`");
+  const std::string rebuild = device_.target().kind == TargetKind::cuda ? "`loopwright db rebuild --device cuda`" : "`loopwright db rebuild`";
   if (list->unverified > 0)
     out.notes.push_back(layer.path + ": " + std::to_string(list->unverified) +
-                        " imported winners are not verified here yet; run `loopwright db rebuild`");
+                        " imported winners are not verified here yet; run " + rebuild);
   for (const db::Variant& row : list->variants) {
     const auto leave_out = [&](const std::string& why) {
       out.notes.push_back(layer.path + ": " + label_of(row.candidate) + " for " + row.guard.text() + ": " +
                           why);
     };
     if (row.artifact.empty()) {
-      leave_out(
-          "no machine code for this machine is stored; `loopwright db rebuild` makes it from its trace");
+      leave_out("no machine code for this machine is stored; " + rebuild + " makes it from its trace");
       continue;
     }
     if (row.artifact_is_foreign) {
-      leave_out(
-          "its machine code came from another database and is not loaded; `loopwright db rebuild` makes it "
-          "from its trace");
+      leave_out("its machine code came from another database and is not loaded; " + rebuild + " makes it from its trace");
       continue;
     }
     auto artifact = query.load_artifact(row.artifact);
