@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <random>
 
 #include "src/codegen/cuda/nvrtc.h"
@@ -15,8 +14,8 @@ namespace {
 
 namespace cuda = runtime::cuda;
 
-constexpr double kReplayUs = 250;
-constexpr std::size_t kMaxSets = 256, kMaxCalls = 1024, kReplays = 21;
+constexpr double kReplayNs = 250e3;
+constexpr std::size_t kMaxSets = 256, kReplays = 21;
 constexpr std::int64_t kAlignment = 256;
 
 /// One 16-byte vector a thread where something is written; many loads in flight where not.
@@ -132,10 +131,9 @@ Result<GpuTimer> GpuTimer::open(const std::string& device) {
 Status GpuTimer::start() {
   const runtime::CudaDriver& driver = device_->driver();
   cuda::Status status = driver.push_context(device_->context());
-  if (status == cuda::kSuccess) status = driver.create_stream(&stream_, 1);
-  events_.resize(kReplays + 1);
-  for (cuda::Event& event : events_)
-    if (status == cuda::kSuccess) status = driver.create_event(&event, 0);
+  clock_ = std::make_unique<tuner::ReplayClock>(driver);
+  if (status == cuda::kSuccess) status = clock_->open();
+  stream_ = clock_->stream();
   if (status != cuda::kSuccess) return failed(status);
   LW_TRY(const codegen::Nvrtc* nvrtc, codegen::Nvrtc::shared());
   LW_TRY(const codegen::CudaProgram program,
@@ -176,47 +174,24 @@ Result<std::shared_ptr<GpuTimer::Memory>> GpuTimer::make_sets(
   return memory;
 }
 
-/// A first replay hides the host: by the time it is done, events and further replays are queued.
 Result<GpuTime> GpuTimer::time(const Launch& launch, std::size_t sets) {
-  const runtime::CudaDriver& driver = device_->driver();
-  cuda::GraphExec exec = nullptr;
-  std::size_t calls = std::min<std::size_t>(sets, 4);
-  std::vector<double> us;
-  const auto record = [&](std::size_t replays) {
-    cuda::Graph graph = nullptr;
-    bool launched = true;
-    cuda::Status status = driver.begin_capture(stream_, 2);
-    for (std::size_t i = 0; i < calls && status == cuda::kSuccess && launched; ++i)
-      launched = launch(i % sets);
-    if (const cuda::Status ended = driver.end_capture(stream_, &graph); status == cuda::kSuccess)
-      status = ended;
-    if (!launched) status = cuda::kInvalidValue;
-    if (status == cuda::kSuccess) status = driver.instantiate(&exec, graph, 0);
-    if (graph != nullptr) driver.destroy_graph(graph);
-    for (int warm = 0; warm < 4 && status == cuda::kSuccess; ++warm)
-      status = driver.launch_graph(exec, stream_);
-    for (std::size_t i = 0; i <= replays && status == cuda::kSuccess; ++i) {
-      status = driver.record_event(events_[i], stream_);
-      if (i < replays && status == cuda::kSuccess) status = driver.launch_graph(exec, stream_);
-    }
-    if (status == cuda::kSuccess) status = driver.wait_stream(stream_);
-    us.clear();
-    for (std::size_t i = 0; i < replays && status == cuda::kSuccess; ++i) {
-      float ms = 0;
-      status = driver.elapsed_ms(&ms, events_[i], events_[i + 1]);
-      us.push_back(static_cast<double>(ms) * 1e3 / static_cast<double>(calls));
-    }
-    if (exec != nullptr) driver.destroy_graph_exec(exec);
-    exec = nullptr;
-    return status;
-  };
+  const auto queue = [&](std::int64_t set) { return launch(static_cast<std::size_t>(set)) ? ErrorCode::ok : ErrorCode::launch_failed; };
+  const auto count = static_cast<std::int64_t>(sets);
   if (!launch(0)) return failed(cuda::kInvalidValue);
-  if (const cuda::Status status = record(2); status != cuda::kSuccess) return failed(status);
-  const double one = std::max(quantile(us, 0), 0.2);
-  const auto rounds = static_cast<std::size_t>(std::ceil(kReplayUs / one / static_cast<double>(sets)));
-  calls = std::min(std::max<std::size_t>(rounds, 1) * sets, std::max(sets, kMaxCalls));
-  if (const cuda::Status status = record(kReplays); status != cuda::kSuccess) return failed(status);
-  return GpuTime{quantile(us, 0.5), quantile(us, 0.1), quantile(us, 0.9), static_cast<int>(calls)};
+  double one_ns = 0;
+  std::int64_t calls = 0;
+  cuda::GraphExec exec = nullptr;
+  std::vector<double> ns;
+  cuda::Status status = clock_->estimate(queue, count, one_ns);
+  if (status == cuda::kSuccess) {
+    calls = tuner::ReplayClock::count_calls(one_ns, kReplayNs, count);
+    status = clock_->capture(queue, count, calls, exec);
+  }
+  if (status == cuda::kSuccess) status = clock_->warm_up(exec);
+  if (status == cuda::kSuccess) status = clock_->measure(exec, calls, kReplays, ns);
+  if (exec != nullptr) device_->driver().destroy_graph_exec(exec);
+  if (status != cuda::kSuccess) return failed(status);
+  return GpuTime{1e-3 * quantile(ns, 0.5), 1e-3 * quantile(ns, 0.1), 1e-3 * quantile(ns, 0.9), static_cast<int>(calls)};
 }
 
 Result<std::shared_ptr<GpuTimer::Memory>> GpuTimer::make_plan_sets(const Plan& plan, const std::vector<std::int64_t>& bytes, bool cold) {

@@ -10,6 +10,7 @@
 
 #include "loopwright/runtime.h"
 #include "src/runtime/cuda_device.h"
+#include "tuner/replay_clock.h"
 
 namespace loopwright::bench {
 
@@ -49,8 +50,8 @@ class GpuTimer {
   Error failed(runtime::cuda::Status status) const;
 
   std::shared_ptr<const runtime::CudaDevice> device_;
-  runtime::cuda::Stream stream_ = nullptr;
-  std::vector<runtime::cuda::Event> events_;
+  std::unique_ptr<tuner::ReplayClock> clock_;
+  runtime::cuda::Stream stream_ = nullptr;  ///< the clock's
   runtime::cuda::Library ceilings_ = nullptr;
   std::map<std::string, runtime::cuda::Function> functions_;
   std::map<std::pair<std::string, std::int64_t>, double> known_;
