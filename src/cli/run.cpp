@@ -55,13 +55,14 @@ Result<Exit> run_once(const RunArguments& a, const Context& context) {
                     {"passed", o.passed},
                     {"detail", o.detail}});
   }
+  const std::string device = rehearsal.gpu() == nullptr ? "cpu" : fmt::format("cuda:{}", rehearsal.gpu()->info().ordinal);
   if (context.json) {
-    print_json({{"graph", graph.name()}, {"device", a.device}, {"symbols", bindings}, {"outputs", rows}});
+    print_json({{"graph", graph.name()}, {"device", device}, {"symbols", bindings}, {"outputs", rows}});
   } else {
     std::string shape;
     for (const auto& [symbol, value] : bindings) shape += fmt::format(" {}={}", symbol, value);
     const std::size_t kernels = plan.spec().kernels.size();
-    const std::string where = rehearsal.gpu() == nullptr ? "" : fmt::format(" on {} ({})", a.device, rehearsal.gpu()->info().name);
+    const std::string where = rehearsal.gpu() == nullptr ? "" : fmt::format(" on {} ({})", device, rehearsal.gpu()->info().name);
     fmt::print("{}{}: {} kernel{}{}\n{}{}", graph.name(), shape, kernels, kernels == 1 ? "" : "s", where, table.text(), details);
   }
   return passed ? kOk : kFailed;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "tests/unit/cli/program.h"
+#include "tuner/gpu_lock.h"
 
 namespace loopwright::cli {
 namespace {
@@ -112,6 +113,19 @@ TEST_F(GpuProgram, BenchTimesDefaultAndTunedOnTheDevice) {
   }
   set("LOOPWRIGHT_FAKE_KERNEL", "never_ends");  // of what is compiled now; the tuned code is in the database
   EXPECT_EQ(run({"run", twice(), "--db", database, "--device", "cuda", "--on-miss", "strict"}).exit, 0);
+}
+
+TEST_F(GpuProgram, BenchRefusesAGpuThatATunerMeasuresOn) {
+  const std::string database = tuned("t.db", "cuda");
+  std::string uuid;
+  for (const json& device : json::parse(run({"--json", "devices"}).out))
+    if (device.at("device") == "cuda:0") uuid = device.at("uuid");
+  const auto lock = tuner::GpuLock::take(uuid);
+  ASSERT_TRUE(lock.ok()) << lock.error().message();
+  const Ended e = run({"bench", twice(), "--db", database, "--device", "cuda"});
+  EXPECT_EQ(e.exit, 5) << e.out;
+  EXPECT_NE(e.err.find(uuid), std::string::npos) << e.err;
+  EXPECT_EQ(run({"run", twice(), "--db", database, "--device", "cuda"}).exit, 0) << "it measures nothing";
 }
 
 TEST_F(GpuProgram, RebuildVerifiesOnTheDeviceThatWasNamed) {
