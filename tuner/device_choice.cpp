@@ -10,7 +10,7 @@ namespace loopwright::tuner {
 Result<DeviceChoice> parse_device(const std::string& text) {
   DeviceChoice choice;
   const auto refuse = [&](std::string found) {
-    return Error{.code = ErrorCode::unsupported,
+    return Error{.code = ErrorCode::bad_argument,
                  .asked = "use the device `" + text + "`",
                  .found = std::move(found),
                  .works = "cpu, cuda or cuda:N; +reused for buffers that stay in the caches"};

@@ -14,7 +14,7 @@ struct DeviceChoice {
   bool reused = false, has_faults = false;
   std::vector<std::string> faults;
 };
-/// unsupported for another text.
+/// bad_argument for another text.
 Result<DeviceChoice> parse_device(const std::string& text);
 
 }  // namespace loopwright::tuner

@@ -5,7 +5,7 @@
 
 #include "db/canonical.h"
 #include "loopwright/schedule.h"
-#include "src/runtime/cuda_driver.h"
+#include "src/runtime/cuda_info.h"
 #include "tuner/device_choice.h"
 #include "tuner/metered_device.h"
 
@@ -275,8 +275,8 @@ Result<RebuildReport> rebuild(const TuneOptions& options, const TuneStop& stop) 
   const tuner::Workbench bench = tuner::make_workbench();
   LW_TRY(const tuner::DeviceChoice choice, tuner::parse_device(options.device));
   if (choice.base == "cpu") return tuner::rebuild_with(bench, options, stop);
-  const auto driver = runtime::CudaDriver::shared();
-  return driver.ok() ? tuner::rebuild_with(bench, options, stop) : tuner::compile_only(bench, options, stop, driver.error());
+  const auto gpus = runtime::list_cuda_devices();
+  return gpus.ok() ? tuner::rebuild_with(bench, options, stop) : tuner::compile_only(bench, options, stop, gpus.error());
 }
 
 }  // namespace loopwright

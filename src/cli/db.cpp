@@ -14,7 +14,7 @@
 #include "loopwright/tune.h"
 #include "src/cli/command.h"
 #include "src/cli/output.h"
-#include "src/runtime/cuda_driver.h"
+#include "src/runtime/cuda_info.h"
 
 namespace loopwright::cli {
 namespace {
@@ -280,8 +280,8 @@ void add_exchange(CLI::App& db, Context& context) {
 Result<Exit> run_rebuild(TuneOptions options, const Context& context) {
   const Result<Target> target = find_target(options.device);
   if (target.ok()) options.target = *target;
-  // Without a driver what is of a GPU can still be compiled.
-  else if (options.device.starts_with("cpu") || runtime::CudaDriver::shared().ok()) return target.error();
+  // Without any GPU what is of one can still be compiled.
+  else if (options.device.starts_with("cpu") || runtime::list_cuda_devices().ok()) return target.error();
   options.command_line = context.command_line;
   const auto leave = [&](const std::vector<TuneReport>&) {
     // Every variant was committed when it was done; what is still wanting is found again.

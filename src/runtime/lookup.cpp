@@ -15,14 +15,15 @@ std::string label_of(const db::CandidateRow& candidate) {
 }
 
 /// A program without compiler does not know what built the binaries: it takes the file's newest toolchain of its own
-/// generator version as its own.
+/// generator version and kind of device as its own; those of GPUs name a driver.
 db::DeviceMatch describe_asker(const Device& device, const db::Query& query) {
   db::DeviceMatch match;
   match.device = device.fingerprint();
   match.toolchain = current_toolchain({});
+  const bool on_gpu = device.target().kind == TargetKind::cuda;
   if (auto toolchains = query.list_toolchains(); toolchains.ok())
     for (const db::ToolchainRow& row : *toolchains)
-      if (row.generator == kGeneratorVersion) match.toolchain = row;
+      if (row.generator == kGeneratorVersion && row.driver.empty() != on_gpu) match.toolchain = row;
   return match;
 }
 

@@ -66,7 +66,7 @@ constexpr const char* kNorm = "symbol n in 1..512\ninput x: bf16[n, 2880]\noutpu
 
 TEST_F(Commands, RunPassesAgainstFloat64) {
   check_run(kNorm, {{{"n", 1}}, {{"n", 17}}, {{"n", 512}}});
-  check_run("symbol n in 1..300\ninput x: f32[n, 1000]\noutput s = sum(x, axis=-1)\noutput y = exp(x)\n", {{{"n", 299}}});
+  check_run("symbol n in 1..300\ninput x: f32[n, 1000]\noutput s = sum(x, axes=[1])\noutput y = exp(x)\n", {{{"n", 299}}});
   check_run("input a: bf16[256, 512]\ninput b: bf16[512, 128]\noutput y = matmul(a, b)\n", {{}});
   check_run("symbol n in 1..16\nsymbol m in 1..16\ninput x: f32[n]\ni = iota(shape=[m], axis=0, dtype=f32)\n"
             "s = sum(i)\noutput y = add(x, s)\n",

@@ -143,6 +143,9 @@ TEST_F(GpuProgram, RebuildVerifiesOnTheDeviceThatWasNamed) {
   ASSERT_FALSE(rows.empty());
   for (const json& row : rows) EXPECT_TRUE(row.at("served")) << row;
   EXPECT_EQ(run({"run", twice(), "--db", mine, "--device", "cuda:1", "--on-miss", "strict"}).exit, 0);
+  // The run for the CPU left its toolchain in the file, which is not what built this code.
+  const json served = json::parse(run({"--json", "lookup", "twice", "--db", mine, "--device", "cuda:1"}).out);
+  EXPECT_EQ(served.at(0).at("match"), "exact") << served;
   EXPECT_EQ(run({"db", "rebuild", mine, "--device", "cuda:1"}).out, "every winner has verified code of this machine\n");
 
   const std::string wrong = imported(theirs, "wrong.db");
@@ -153,6 +156,11 @@ TEST_F(GpuProgram, RebuildVerifiesOnTheDeviceThatWasNamed) {
 
 TEST_F(GpuProgram, RebuildWithoutAGpuCompilesAndSaysThatNothingWasVerified) {
   const std::string mine = imported(tuned("theirs.db", "cuda"), "mine.db");
+  for (const char* none : {"devices=0", "init=100", "version=11080"}) {
+    set("LOOPWRIGHT_FAKE_CUDA", none);
+    EXPECT_EQ(run({"db", "rebuild", mine, "--device", "cuda"}).exit, 2) << none;
+    EXPECT_EQ(run({"db", "rebuild", mine, "--device", "gpu"}).exit, 1) << none;
+  }
   set("LOOPWRIGHT_LIBCUDA", file("no_such_library.so"));
   const std::string before = run({"db", "export", mine}).out;
   const Ended e = run({"--json", "db", "rebuild", mine, "--device", "cuda"});
