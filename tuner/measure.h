@@ -23,7 +23,7 @@ struct MeasureSettings {
   bool reuse_buffers = false;            ///< one set of buffers for all launches: what fits in the caches stays there
   double min_sample_ns = 50e3;           ///< launches are batched until a sample takes as long
   std::int64_t max_batch = 4096;
-  std::int64_t rotate_bytes = 0;         ///< sets of buffers together exceed this; 0: twice the last cache
+  std::int64_t rotate_bytes = 0;         ///< sets of buffers together exceed this; 0: see complete_settings
   std::int64_t max_sets = 4096;
   std::int64_t max_case_bytes = 2ll << 30;  ///< of inputs and outputs; a larger probe is not tried
   double hang_factor = 20;               ///< a launch may take this many times the default schedule's time
@@ -37,7 +37,7 @@ struct MeasureSettings {
 };
 /// Of a GPU: replays of a graph have to be longer than what it costs to start one, and graphs stay short.
 MeasureSettings gpu_settings(const std::string& device, bool reuse_buffers);
-/// Settings with what they leave open filled in for the device.
+/// Settings with what they leave open filled in: sets of buffers exceed a CPU's last cache twice, a GPU's L2 three times.
 MeasureSettings complete_settings(MeasureSettings settings, const Target& target);
 /// Sets of buffers that launches go round.
 std::int64_t count_sets(const MeasureSettings& settings, std::uint64_t set_bytes);
