@@ -11,7 +11,7 @@ namespace loopwright::tuner {
 
 /// A graph that the same command tunes after this one.
 struct NextGraph {
-  std::string name, text;
+  std::string name, text;  ///< the text of a graph, or of a workload
   std::vector<Bindings> probes;
 };
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "db/canonical.h"
+#include "db/query.h"
 #include "db/record.h"
 #include "src/driver/planner.h"
 #include "src/support/digest.h"
@@ -20,6 +22,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kWantedProbes = 2;
 
+/// What a run tunes: the kernels of a graph, or one workload that programs asked for, which is no plan of its own.
+struct Work {
+  std::vector<graph::Workload> workloads;
+  std::string plan_json;  ///< empty: no plan
+};
+
+Result<Work> list_work(const RunState& state) {
+  if (auto wanted = graph::parse_workload(state.graph_text); wanted.ok()) return Work{{*std::move(wanted)}, {}};
+  LW_TRY(const Graph graph, Graph::parse(state.graph_text, state.graph_name));
+  LW_TRY(driver::Planned planned, driver::plan_graph(graph));
+  return Work{std::move(planned.workloads), planned.spec.text()};
+}
+
 /// A run from its first or its next process to its end.
 class Session {
  public:
@@ -34,16 +49,16 @@ class Session {
       LW_TRY(device_, bench_.make_device(state_.options));
     }
     metered_ = std::make_unique<MeteredDevice>(*device_, interruption_);
-    LW_TRY(const Graph graph, Graph::parse(state_.graph_text, state_.graph_name));
-    LW_TRY(const driver::Planned planned, driver::plan_graph(graph));
+    LW_TRY(const Work work, list_work(state_));
     LW_TRY(JournalKeys keys, add_keys(existing_run));
     journal_ = std::make_unique<Journal>(recorder_, keys);
     if (!existing_run.empty()) LW_CHECK(journal_->continue_sequence());
-    LW_CHECK(recorder_.add_plan({.name = graph.name(), .graph_digest = sha256_hex(state_.graph_text),
-                                 .graph_text = state_.graph_text, .plan_json = planned.spec.text(),
-                                 .created_ns = db::read_clock_ns()}));
+    if (!work.plan_json.empty())
+      LW_CHECK(recorder_.add_plan({.name = state_.graph_name, .graph_digest = sha256_hex(state_.graph_text),
+                                   .graph_text = state_.graph_text, .plan_json = work.plan_json,
+                                   .created_ns = db::read_clock_ns()}));
     pool_ = std::make_unique<BuildPool>(state_.options.build_threads, &interruption_);
-    list_items(planned);
+    list_items(work.workloads);
     fill_context();
     const Status status = tune_items();
     // Whatever ended the run: what it found stays, and it can go on.
@@ -194,8 +209,8 @@ class Session {
     TunedWorkload tuned;
   };
 
-  void list_items(const driver::Planned& planned) {
-    for (const graph::Workload& w : planned.workloads) {
+  void list_items(const std::vector<graph::Workload>& workloads) {
+    for (const graph::Workload& w : workloads) {
       const auto same = std::find_if(items_.begin(), items_.end(), [&](const Item& i) { return i.workload->digest == w.digest; });
       if (same != items_.end()) {
         ++same->uses;
@@ -225,6 +240,7 @@ class Session {
       LW_TRY(const auto complete, find_complete(*item.workload));
       if (complete) {
         item.tuned = *complete;
+        LW_CHECK(forget_wanted(item.workload->digest));
         continue;
       }
       auto subject = bench_.make_subject(*item.workload, state_.options);
@@ -321,24 +337,55 @@ Result<db::RunRow> find_resumable(const db::Recorder& recorder) {
                .works = "loopwright tune begins one"};
 }
 
+/// A run each, sharing the budget.
+Result<std::vector<TuneReport>> run_each(const Workbench& bench, std::vector<NextGraph> graphs, const TuneOptions& options,
+                                         const TuneObserver& observer, const TuneStop& stop) {
+  if (graphs.empty()) return std::vector<TuneReport>{};
+  Interruption interruption(stop);
+  RunState state;
+  state.options = options;
+  state.next = std::move(graphs);
+  state = state.follow(0);
+  state.whole_budget_s = options.budget_s;
+  state.take_share();
+  LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.command = options.command_line}));
+  return run_chain(bench, recorder, std::move(state), {}, observer, interruption);
+}
+
+/// The workloads of a database that programs asked for in vain, what was asked for most first. Text of another format
+/// version is left out, and stays wanted.
+Result<std::vector<NextGraph>> list_wanted_workloads(const std::string& database) {
+  LW_TRY(const db::Query query, db::Query::open(database));
+  LW_TRY(const auto rows, query.list_wanted());
+  std::map<std::string, std::int64_t> counts;
+  for (const db::WantedRow& row : rows) counts[row.workload] += row.count;
+  std::vector<std::pair<std::int64_t, NextGraph>> wanted;
+  for (const db::WantedRow& row : rows) {
+    const auto count = counts.extract(row.workload);
+    if (count.empty()) continue;
+    const auto workload = graph::parse_workload(row.workload_text);
+    if (workload.ok()) wanted.push_back({count.mapped(), {workload->family + " " + row.workload.substr(0, 12), row.workload_text, {}}});
+  }
+  std::stable_sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<NextGraph> out;
+  for (auto& [count, graph] : wanted) out.push_back(std::move(graph));
+  return out;
+}
+
 }  // namespace
 
 Result<std::vector<TuneReport>> tune_all_with(const Workbench& bench, const std::vector<TuneJob>& jobs,
                                               const TuneOptions& options, const TuneObserver& observer,
                                               const TuneStop& stop) {
-  if (jobs.empty()) return std::vector<TuneReport>{};
-  Interruption interruption(stop);
-  RunState state;
-  state.options = options;
-  state.options.probes = jobs.front().probes;
-  state.graph_name = jobs.front().graph.name();
-  state.graph_text = jobs.front().graph.text();
-  for (std::size_t i = 1; i < jobs.size(); ++i)
-    state.next.push_back({jobs[i].graph.name(), jobs[i].graph.text(), jobs[i].probes});
-  state.whole_budget_s = options.budget_s;
-  state.take_share();
-  LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.command = options.command_line}));
-  return run_chain(bench, recorder, std::move(state), {}, observer, interruption);
+  std::vector<NextGraph> graphs;
+  for (const TuneJob& job : jobs) graphs.push_back({job.graph.name(), job.graph.text(), job.probes});
+  return run_each(bench, std::move(graphs), options, observer, stop);
+}
+
+Result<std::vector<TuneReport>> tune_wanted_with(const Workbench& bench, const TuneOptions& options,
+                                                 const TuneObserver& observer, const TuneStop& stop) {
+  LW_TRY(auto wanted, list_wanted_workloads(options.database));
+  return run_each(bench, std::move(wanted), options, observer, stop);
 }
 
 Result<TuneReport> tune_with(const Workbench& bench, const Graph& graph, const TuneOptions& options,
@@ -371,6 +418,10 @@ Result<TuneReport> tune(const Graph& graph, const TuneOptions& options, const Tu
 Result<std::vector<TuneReport>> tune_all(const std::vector<TuneJob>& jobs, const TuneOptions& options,
                                          const TuneObserver& observer, const TuneStop& stop) {
   return tuner::tune_all_with(tuner::make_workbench(), jobs, options, observer, stop);
+}
+
+Result<std::vector<TuneReport>> tune_wanted(const TuneOptions& options, const TuneObserver& observer, const TuneStop& stop) {
+  return tuner::tune_wanted_with(tuner::make_workbench(), options, observer, stop);
 }
 
 Result<std::vector<TuneReport>> resume(const std::string& database, const std::string& run,

@@ -39,6 +39,8 @@ Workbench make_workbench();
 Result<std::vector<TuneReport>> tune_all_with(const Workbench& bench, const std::vector<TuneJob>& jobs,
                                               const TuneOptions& options, const TuneObserver& observer,
                                               const TuneStop& stop);
+Result<std::vector<TuneReport>> tune_wanted_with(const Workbench& bench, const TuneOptions& options,
+                                                 const TuneObserver& observer, const TuneStop& stop);
 /// One graph.
 Result<TuneReport> tune_with(const Workbench& bench, const Graph& graph, const TuneOptions& options,
                              const TuneObserver& observer, const std::atomic<bool>* cancel);

@@ -151,11 +151,14 @@ class Runtime {
   /// Plan::explain, and what each database says of each kernel at these sizes: verdicts, and what else was measured.
   Result<std::string> explain(const std::string& name_or_digest, std::span<const std::int64_t> symbols) const;
   const Target& target() const;
-  /// One line for each database: opened, or why not and what was done instead.
+  /// One line for each database when the runtime was opened: opened, or why not and what was done instead.
   const std::vector<std::string>& notes() const;
   /// Writes the misses since the last call into `wanted` of the first writable database; waits at most a moment for a
   /// lock and keeps the counts when it cannot write. Also done when the last copy of a Runtime goes.
   Status flush_wanted() const;
+  /// Opens the databases anew, so that files that were replaced are read too. All or nothing: when one that is in use
+  /// cannot be opened, nothing changes and its error comes back. Plans keep what they were made of; `plan` makes new ones.
+  Status reload() const;
 
  private:
   struct State;

@@ -94,6 +94,8 @@ void loopwright_close(loopwright_runtime* runtime);
 /* One note for each database: opened, or why not. Null behind the last. Lives as long as the runtime. */
 const char* loopwright_note(const loopwright_runtime* runtime, int32_t index);
 int32_t loopwright_flush_wanted(const loopwright_runtime* runtime);
+/* Opens the databases anew; plans made before keep what they were made of. On an error nothing changes. */
+int32_t loopwright_reload(const loopwright_runtime* runtime);
 
 /* By the graph's name or its digest. */
 int32_t loopwright_make_plan(const loopwright_runtime* runtime, const char* name_or_digest, loopwright_plan** plan);

@@ -58,7 +58,7 @@ struct TunedWorkload {
 };
 struct TuneReport {
   std::string run;                 ///< digest of the run row; any unambiguous prefix resumes it
-  std::string graph;               ///< its name
+  std::string graph;               ///< its name; for what programs wanted, family and digest of the workload
   std::vector<TunedWorkload> workloads;
   bool cancelled = false;          ///< this graph or one that was to follow it was not finished
   std::vector<std::string> left;   ///< names of the graphs that were to follow and were not begun
@@ -88,6 +88,10 @@ Result<TuneReport> tune(const Graph& graph, const TuneOptions& options, const Tu
 /// TuneOptions::probes is not used.
 Result<std::vector<TuneReport>> tune_all(const std::vector<TuneJob>& jobs, const TuneOptions& options,
                                          const TuneObserver& observer = {}, const TuneStop& stop = {});
+/// The workloads that programs asked the database for in vain (Runtime::flush_wanted), what they asked for most first, at
+/// the sizes they asked for; a run each, as tune_all does. No report when nothing is wanted. db_* for file trouble.
+Result<std::vector<TuneReport>> tune_wanted(const TuneOptions& options, const TuneObserver& observer = {},
+                                            const TuneStop& stop = {});
 /// Goes on with a run that was stopped or killed, then with the graphs that were to follow it; an empty `run` means the
 /// newest that can be resumed.
 Result<std::vector<TuneReport>> resume(const std::string& database, const std::string& run,

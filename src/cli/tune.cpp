@@ -19,6 +19,7 @@ namespace {
 
 struct TuneArguments {
   std::vector<std::string> files;
+  bool wanted = false;
   std::string budget = "5m";
   TuneOptions options;
   std::vector<std::string> probes;
@@ -41,14 +42,6 @@ Result<std::vector<Bindings>> parse_probes(const std::vector<std::string>& texts
   return probes;
 }
 
-Result<Exit> run_tune(TuneArguments arguments, const Context& context) {
-  LW_TRY(const double budget_s, parse_duration_s(arguments.budget));
-  arguments.options.cost_model = !arguments.no_cost_model;
-  LW_TRY(const std::vector<TuneReport> reports,
-         tune_files(arguments.files, arguments.options, budget_s, arguments.probes, context));
-  return print_reports(reports, arguments.options.database, context.json);
-}
-
 /// Ends the process when a run is stopped and does not come to its end in time: the compiler has no other way out.
 TuneStop stop_at_once(ProgressView& view, const std::string& database, const Context& context) {
   return {.cancel = &watch_interrupts(), .abandon = [&view, database, json = context.json](const std::vector<TuneReport>& reports) {
@@ -58,6 +51,32 @@ TuneStop stop_at_once(ProgressView& view, const std::string& database, const Con
             std::fflush(stderr);
             std::_Exit(exit);
           }};
+}
+
+/// `go` with a view of its progress.
+using Tuning = std::function<Result<std::vector<TuneReport>>(const TuneOptions&, const TuneObserver&, const TuneStop&)>;
+Result<std::vector<TuneReport>> watch(TuneOptions options, double budget_s, const Context& context, const Tuning& go) {
+  LW_TRY(options.target, find_target(options.device));
+  options.budget_s = budget_s;
+  options.command_line = context.command_line;
+  ProgressView view(ProgressView::choose(context.json, context.plain));
+  return go(options, [&](const TuneProgress& p) { view.update(p); }, stop_at_once(view, options.database, context));
+}
+
+Result<Exit> run_tune(TuneArguments arguments, const Context& context) {
+  if (arguments.wanted == !arguments.files.empty() || (arguments.wanted && !arguments.probes.empty()))
+    return Error{ErrorCode::wrong_arguments, "tune", arguments.wanted ? "--wanted beside files or --shapes" : "neither files nor --wanted",
+                 "", "graph files, with --shapes or not; or --wanted alone, which takes what programs asked the database for"};
+  LW_TRY(const double budget_s, parse_duration_s(arguments.budget));
+  arguments.options.cost_model = !arguments.no_cost_model;
+  LW_TRY(const std::vector<TuneReport> reports,
+         arguments.wanted ? watch(arguments.options, budget_s, context, tune_wanted)
+                          : tune_files(arguments.files, arguments.options, budget_s, arguments.probes, context));
+  if (arguments.wanted && reports.empty() && !context.json) {
+    fmt::print("nothing is wanted of {}\n", arguments.options.database);
+    return Exit::kOk;
+  }
+  return print_reports(reports, arguments.options.database, context.json);
 }
 
 Result<Exit> run_resume(const std::string& database, const std::string& run, const Context& context) {
@@ -78,19 +97,17 @@ Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files
     LW_TRY(auto own, parse_probes(probes, graph));
     jobs.push_back({std::move(graph), std::move(own)});
   }
-  LW_TRY(options.target, find_target(options.device));
-  options.budget_s = budget_s;
-  options.command_line = context.command_line;
-  ProgressView view(ProgressView::choose(context.json, context.plain));
-  return tune_all(jobs, options, [&](const TuneProgress& p) { view.update(p); },
-                  stop_at_once(view, options.database, context));
+  return watch(std::move(options), budget_s, context, [&](const TuneOptions& o, const TuneObserver& observer, const TuneStop& stop) {
+    return tune_all(jobs, o, observer, stop);
+  });
 }
 
 void add_tune(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<TuneArguments>();
   CLI::App* tune =
       app.add_subcommand("tune", "tune the kernels of graph files for this machine into a database");
-  tune->add_option("files", arguments->files, "graph files (.lw)")->required()->check(CLI::ExistingFile);
+  tune->add_option("files", arguments->files, "graph files (.lw)")->check(CLI::ExistingFile);
+  tune->add_flag("--wanted", arguments->wanted, "instead of files: what programs looked up in the database and did not find");
   tune->add_option("--db", arguments->options.database, "the database; made when missing")
       ->default_val("loopwright.db");
   tune->add_option("--budget", arguments->budget, "wall time for everything: 90s, 30m, 2h")

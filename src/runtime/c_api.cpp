@@ -135,6 +135,14 @@ int32_t loopwright_flush_wanted(const loopwright_runtime* runtime) {
   });
 }
 
+int32_t loopwright_reload(const loopwright_runtime* runtime) {
+  return guard([&]() -> std::int32_t {
+    if (runtime == nullptr) return refuse("reload the databases", "a null runtime");
+    const auto reloaded = runtime->runtime.reload();
+    return reloaded.ok() ? LOOPWRIGHT_OK : fail(reloaded.error());
+  });
+}
+
 int32_t loopwright_make_plan(const loopwright_runtime* runtime, const char* name_or_digest,
                              loopwright_plan** plan) {
   return guard([&]() -> std::int32_t {

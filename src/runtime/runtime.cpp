@@ -125,6 +125,18 @@ const Target& Runtime::target() const { return state_->device->target(); }
 const std::vector<std::string>& Runtime::notes() const { return state_->notes; }
 Status Runtime::flush_wanted() const { return state_->flush(); }
 
+Status Runtime::reload() const {
+  std::vector<runtime::Layer> layers = runtime::open_layers(state_->options.databases);
+  const std::lock_guard lock(state_->mutex);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].query || !state_->layers[i].query) continue;
+    return Error{ErrorCode::db_other, "reload the databases", layers[i].note, layers[i].path,
+                 "what was open before goes on serving; reload again when the file is there"};
+  }
+  state_->layers = std::move(layers);
+  return Unit{};
+}
+
 Result<std::string> Runtime::explain(const std::string& name_or_digest,
                                      std::span<const std::int64_t> symbols) const {
   LW_TRY(const Plan plan, state_->plan(name_or_digest));

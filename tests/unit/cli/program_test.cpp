@@ -29,6 +29,18 @@ TEST_F(Program, CountsBelowZeroAreRefused) {
   }
 }
 
+TEST_F(Program, TuneTakesFilesOrWhatIsWanted) {
+  EXPECT_EQ(run({"tune"}).exit, 1);
+  EXPECT_EQ(run({"tune", "--wanted", small_graph()}).exit, 1);
+  EXPECT_EQ(run({"tune", "--wanted", "--db", file("none.db")}).exit, 1) << "nobody can have looked it up there";
+  EXPECT_FALSE(fs::exists(file("none.db")));
+  ASSERT_EQ(run({"tune", small_graph(), "--db", file("t.db"), "--max-trials", "1", "--budget", "20s"}).exit, 0);
+  const Ended none = run({"tune", "--wanted", "--db", file("t.db")});
+  EXPECT_EQ(none.exit, 0) << none.err;
+  EXPECT_NE(none.out.find("nothing is wanted"), std::string::npos) << none.out;
+  EXPECT_TRUE(json::parse(run({"--json", "tune", "--wanted", "--db", file("t.db")}).out).empty());
+}
+
 TEST_F(Program, ADamagedDatabaseIsExitFourWhoeverReadsIt) {
   const std::string database = write("damaged.db", std::string(4096, 'x'));
   for (const char* command : {"lookup", "explain", "bench"}) {

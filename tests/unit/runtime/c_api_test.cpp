@@ -52,6 +52,8 @@ TEST_F(CApi, RunsAPlanFromADatabase) {
   EXPECT_EQ(loopwright_launch(plan_, pointers, &five), LOOPWRIGHT_OK);
   EXPECT_EQ(out[0], 1);
   EXPECT_EQ(loopwright_flush_wanted(runtime_), LOOPWRIGHT_OK) << loopwright_last_error();
+  EXPECT_EQ(loopwright_reload(runtime_), LOOPWRIGHT_OK) << loopwright_last_error();
+  EXPECT_EQ(loopwright_launch(plan_, pointers, &five), LOOPWRIGHT_OK);
 }
 
 TEST_F(CApi, APlanOutlivesItsRuntime) {

@@ -1,7 +1,9 @@
 // Runtime over real database files: layers, matches, provenance, policies on a miss, and files in every bad state.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "db/exchange.h"
 #include "tests/unit/runtime/writer_databases.h"
@@ -191,6 +193,51 @@ TEST_F(RuntimeLookup, MissesAreWrittenAsWanted) {
   EXPECT_EQ(wanted[0].values, (Bindings{{"s0", 50}}));
   EXPECT_EQ(wanted[0].count, 3);
   EXPECT_EQ(wanted[1].values, (Bindings{{"s0", 60}}));
+}
+
+TEST_F(RuntimeLookup, AReloadReadsTheFileThatTookAnothersPlace) {
+  const auto write = [&](const std::string& file, int variant) {
+    with(file, [&](db::Recorder& r) {
+      add_plan(r);
+      add_row(r, variant, nullptr);
+    });
+  };
+  write("user.db", 1);
+  write("next.db", 2);
+  const Runtime runtime = take(open({"user.db"}));
+  const Plan before = take(runtime.plan("writer"));
+  fs::rename(path("user.db"), path("old.db"));
+  EXPECT_FALSE(runtime.reload().ok()) << "no file is there now";
+  EXPECT_EQ(run_at(take(runtime.plan("writer")), 5), 1) << "what was open still serves";
+  fs::rename(path("next.db"), path("user.db"));
+  EXPECT_EQ(run_at(take(runtime.plan("writer")), 5), 1) << "nobody asked";
+  take(runtime.reload());
+  EXPECT_EQ(run_at(take(runtime.plan("writer")), 5), 2);
+  EXPECT_EQ(run_at(before, 5), 1) << "a plan keeps what it was made of";
+}
+
+TEST_F(RuntimeLookup, AReloadUnderLoadNeverFailsACall) {
+  with("user.db", [&](db::Recorder& r) {
+    add_plan(r);
+    add_row(r, 1, nullptr);
+  });
+  const Runtime runtime = take(open({"user.db"}));
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0}, calls{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&] {
+      do {
+        const auto plan = runtime.plan("writer");
+        wrong += !plan.ok() || run_at(*plan, 5) != 1;
+        ++calls;
+      } while (!done);
+    });
+  for (int i = 0; i < 20; ++i) take(runtime.reload());
+  done = true;
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GE(calls, 2);
 }
 
 TEST_F(RuntimeLookup, MissesWaitWhenNothingCanBeWritten) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "db/query.h"
@@ -277,6 +278,60 @@ TEST(Session, WhatProgramsAskedForInVainIsTunedForAndForgotten) {
   for (const db::ProbeRow& p : take(query->list_probes(workload.digest))) tried = tried || p.values.begin()->second == 777;
   EXPECT_TRUE(tried);
   EXPECT_TRUE(query->list_wanted()->empty());
+}
+
+TEST(Session, OnlyWhatIsWantedIsTunedMostWantedFirst) {
+  const TempFolder folder;
+  const auto bench = make_synthetic_workbench(record_synthetic, 0.01);
+  const TuneOptions options = make_options(folder, 20);
+  // Two graphs of which only the defaults are known, and a third that nobody asks for.
+  std::atomic<bool> cancel{true};
+  std::vector<graph::Workload> workloads;
+  for (const char* op : {"sub", "mul", "add"}) {
+    Graph g(op);
+    const Value x = *g.input("x", {.dtype = DType::f32, .shape = {*g.symbol("n", 1, 4096)}});
+    ASSERT_TRUE(g.output("y", *g.binary(op, x, x)).ok());
+    ASSERT_TRUE(tune_with(bench, g, options, {}, &cancel).ok());
+    workloads.push_back(driver::plan_graph(g)->workloads.front());
+  }
+  const std::size_t plans = db::Query::open(options.database)->list_plans()->size();
+  const auto want = [&](const graph::Workload& w, std::int64_t size, std::int64_t count) {
+    return db::WantedRow{.workload = w.digest, .workload_text = w.text, .values = {{w.graph.symbols().front().name, size}}, .count = count};
+  };
+  EXPECT_TRUE(take(tune_wanted_with(bench, options, {}, {})).empty());
+  ASSERT_TRUE(db::note_wanted(options.database, {want(workloads[0], 700, 3), want(workloads[1], 777, 2), want(workloads[1], 11, 2)}).ok());
+  const auto reports = take(tune_wanted_with(bench, options, {}, {}));
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_EQ(reports[0].workloads[0].digest, workloads[1].digest);
+  EXPECT_EQ(reports[1].workloads[0].digest, workloads[0].digest);
+  for (const TuneReport& r : reports) EXPECT_TRUE(r.workloads[0].complete);
+  const auto query = db::Query::open(options.database);
+  EXPECT_TRUE(query->list_wanted()->empty());
+  EXPECT_EQ(query->list_plans()->size(), plans) << "a workload is no plan";
+  std::set<std::int64_t> tried;
+  for (const db::ProbeRow& p : take(query->list_probes(workloads[1].digest))) tried.insert(p.values.begin()->second);
+  EXPECT_TRUE(tried.contains(777) && tried.contains(11));
+  EXPECT_TRUE(query->list_best({.workload = workloads[2].digest})->empty());
+}
+
+TEST(Session, AStoppedRunOfWantedWorkloadsGoesOn) {
+  const TempFolder folder;
+  const auto bench = make_synthetic_workbench(record_synthetic, 0.01);
+  const TuneOptions options = make_options(folder, 60);
+  std::atomic<bool> cancel{true};
+  ASSERT_TRUE(tune_with(bench, make_graph(true), options, {}, &cancel).ok());
+  const graph::Workload workload = driver::plan_graph(make_graph(true))->workloads.front();
+  ASSERT_TRUE(db::note_wanted(options.database, {{.workload = workload.digest, .workload_text = workload.text,
+                                                  .values = {{workload.graph.symbols().front().name, 777}}}}).ok());
+  cancel = false;
+  const TuneObserver observer = [&](const TuneProgress& p) { cancel = p.trials >= 10; };
+  const auto stopped = take(tune_wanted_with(bench, options, observer, {.cancel = &cancel}));
+  ASSERT_EQ(stopped.size(), 1u);
+  EXPECT_TRUE(stopped[0].cancelled);
+  EXPECT_EQ(db::Query::open(options.database)->list_wanted()->size(), 1u) << "not tuned yet";
+  const auto resumed = take(resume_with(bench, options.database, stopped[0].run, {}, {}));
+  EXPECT_TRUE(resumed.back().workloads[0].complete);
+  EXPECT_TRUE(db::Query::open(options.database)->list_wanted()->empty());
 }
 
 TEST(Session, ASecondRunOnTheSameFileIsBusy) {
