@@ -16,7 +16,6 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 namespace cuda = runtime::cuda;
 
-constexpr unsigned kNonBlockingStream = 1;
 constexpr int kRelaxedCapture = 2;
 /// Launches of one graph: more make its launch slow and its numbers no better.
 constexpr std::int64_t kMaxCalls = 1024;
@@ -48,7 +47,7 @@ CudaServer::CudaServer(std::shared_ptr<const runtime::CudaDevice> device, const 
 /// The process does nothing else: the context stays current.
 Status CudaServer::start() {
   cuda::Status status = driver_.push_context(device_->context());
-  if (status == cuda::kSuccess) status = driver_.create_stream(&stream_, kNonBlockingStream);
+  if (status == cuda::kSuccess) status = driver_.create_stream(&stream_, cuda::kStreamNonBlocking);
   for (std::size_t i = 0; i < kEvents && status == cuda::kSuccess; ++i)
     status = driver_.create_event(&events_.emplace_back(nullptr), 0);
   if (status == cuda::kSuccess) return Unit{};
@@ -124,7 +123,7 @@ cuda::Status CudaServer::copy_range(std::uint64_t offset, std::uint64_t bytes, b
 cuda::Status CudaServer::open_lanes() {
   while (lanes_.size() < kLanes) {
     Lane lane;
-    cuda::Status status = driver_.create_stream(&lane.stream, kNonBlockingStream);
+    cuda::Status status = driver_.create_stream(&lane.stream, cuda::kStreamNonBlocking);
     if (status == cuda::kSuccess) status = driver_.allocate_host(&lane.pinned, kPart, 0);
     if (status != cuda::kSuccess) return status;
     lanes_.push_back(lane);

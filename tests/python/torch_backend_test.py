@@ -7,7 +7,7 @@ from examples_test import CASES, compare  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
-def fresh():
+def fresh(device):
     torch.manual_seed(0)
     torch._dynamo.reset()
 
