@@ -15,7 +15,6 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 namespace cuda = runtime::cuda;
 
-constexpr unsigned kNonBlockingStream = 1;
 constexpr std::size_t kMaxReplays = 128;
 constexpr unsigned kLanes = 8;
 /// Smaller copies are done before the threads have started.
@@ -116,7 +115,7 @@ cuda::Status CudaServer::copy_range(std::uint64_t offset, std::uint64_t bytes, b
 cuda::Status CudaServer::open_lanes() {
   while (lanes_.size() < kLanes) {
     Lane lane;
-    cuda::Status status = driver_.create_stream(&lane.stream, kNonBlockingStream);
+    cuda::Status status = driver_.create_stream(&lane.stream, cuda::kStreamNonBlocking);
     if (status == cuda::kSuccess) status = driver_.allocate_host(&lane.pinned, kPart, 0);
     if (status != cuda::kSuccess) return status;
     lanes_.push_back(lane);

@@ -93,8 +93,8 @@ class Plan {
   /// no exception. Symbol values in the order of `spec().symbols`; strides are the plan's. ok, out_of_range (a symbol
   /// outside its range), no_variant, out_of_memory, launch_failed.
   /// On a GPU: pointers are the device's, `stream` is a CUstream (cudaStream_t) of it, null for its default stream, and
-  /// the call returns when everything is queued. May be captured into a CUDA graph once the thread has launched the plan
-  /// on that stream at sizes as large. On the CPU `stream` is not looked at.
+  /// the call returns when everything is queued. May be captured into a CUDA graph; what is captured on one stream
+  /// shares workspace, so that its replays must not overlap. On the CPU `stream` is not looked at.
   ErrorCode launch(void* const* pointers, const std::int64_t* symbols, void* stream = nullptr) const noexcept;
 
   const PlanSpec& spec() const;

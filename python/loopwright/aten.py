@@ -104,7 +104,14 @@ def promoted(node, *positions):
 
 
 def reshaped(lw, x, shape):
-    return x if list(shape) == list(x.shape) else lw.emit("reshape", [x], x.dtype, shape, shape=shape)
+    if list(shape) == list(x.shape):
+        return x
+    if x.rows_of is not None and list(shape) == list(x.rows_of.shape):
+        return x.rows_of
+    result = lw.emit("reshape", [x], x.dtype, shape, shape=shape)
+    if len(shape) == 2 < x.rank and shape[-1] == x.shape[-1]:
+        result.rows_of = x
+    return result
 
 
 def broadcast(lw, x, shape):

@@ -147,18 +147,31 @@ def matmul(lw, node, a, b):
     left = a if a.rank > 1 else reshaped(lw, a, ["1", *a.shape])
     right = b if b.rank > 1 else reshaped(lw, b, [*b.shape, "1"])
     full_shape = shape[:len(shape) - (a.rank > 1) - (b.rank > 1)] + [left.shape[-2], right.shape[-1]]
-    return reshaped(lw, lw.emit("matmul", [left, right], dtype, full_shape), shape)
+    return reshaped(lw, product(lw, left, right, dtype, full_shape), shape)
+
+
+def product(lw, a, b, dtype, shape):
+    """a @ b. What torch transposes and flattens for it, as a linear layer does, is read in place."""
+    if a.rows_of is not None and b.rank == 2:
+        apart = [*a.rows_of.shape[:-1], shape[-1]]
+        return reshaped(lw, product(lw, a.rows_of, b, dtype, apart), shape)
+    flags = {f"transpose_{side}": True for side, term in (("a", a), ("b", b)) if term.transpose_of is not None}
+    operands = [term.transpose_of or term for term in (a, b)]
+    return lw.emit("matmul", operands, dtype, shape, **flags, out=dtype if dtype != a.dtype else None)
 
 
 @covers("addmm.default", "baddbmm.default")
 def addmm(lw, node, c, a, b, beta=1, alpha=1):
     dtype, shape = out_type(lw, node)
-    product = lw.emit("matmul", [a, b], dtype, shape)
+    wide = "f32" if dtype in ("bf16", "f16") else dtype  # one rounding, behind the sum
+    result, c = product(lw, a, b, wide, shape), cast(lw, c, wide)
+    if c.rank < 2 and result.rows_of is not None:
+        result = result.rows_of
     if alpha != 1:
-        product = lw.emit("mul", [product, number(alpha, dtype)], dtype, shape)
+        result = lw.emit("mul", [result, number(alpha, wide)], wide, result.shape)
     if beta != 1:
-        c = lw.emit("mul", [c, number(beta, dtype)], dtype, c.shape)
-    return lw.emit("add", [product, c], dtype, shape)
+        c = lw.emit("mul", [c, number(beta, wide)], wide, c.shape)
+    return reshaped(lw, cast(lw, lw.emit("add", [result, c], wide, result.shape), dtype), shape)
 
 
 @covers("scaled_dot_product_attention.default", remark="without dropout; scores in f32")

@@ -55,7 +55,14 @@ def repeat(lw, node, x, times):
 
 @covers("permute.default")
 def permute(lw, node, x, axes):
-    return lw.emit("permute", [x], x.dtype, out_type(lw, node)[1], axes=axes_of(axes, x.rank))
+    return permuted(lw, x, axes_of(axes, x.rank), out_type(lw, node)[1])
+
+
+def permuted(lw, x, axes, shape):
+    result = lw.emit("permute", [x], x.dtype, shape, axes=axes)
+    if list(axes) == [*range(x.rank - 2), x.rank - 1, x.rank - 2]:
+        result.transpose_of = x
+    return result
 
 
 @covers("transpose.int", "t.default")
@@ -63,7 +70,7 @@ def transpose(lw, node, x, a=0, b=1):
     axes = list(range(x.rank))
     if x.rank > 1:
         axes[a], axes[b] = axes[b], axes[a]
-    return lw.emit("permute", [x], x.dtype, out_type(lw, node)[1], axes=axes)
+    return permuted(lw, x, axes, out_type(lw, node)[1])
 
 
 def bound(lw, value, size, fallback):

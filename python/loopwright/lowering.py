@@ -18,12 +18,15 @@ _ASSERTS = {"aten._assert_scalar.default", "aten._assert_tensor_metadata.default
 
 
 class Term:
-    """A value of the graph under construction: its name in the text, its dtype there, and its sizes as text."""
+    """A value of the graph under construction: its name in the text, its dtype there, and its sizes as text. What torch wraps
+    around products is looked through: `transpose_of` is the value of which this one is the transpose in the last two axes, `rows_of`
+    the one of more axes whose rows (along the last) this one lists; or None."""
 
-    __slots__ = ("name", "dtype", "shape")
+    __slots__ = ("name", "dtype", "shape", "transpose_of", "rows_of")
 
     def __init__(self, name, dtype, shape):
         self.name, self.dtype, self.shape = name, dtype, shape
+        self.transpose_of = self.rows_of = None
 
     @property
     def rank(self):

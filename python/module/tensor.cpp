@@ -78,7 +78,12 @@ bool TensorReading::read(PyObject* object, const TensorType& type, bool writable
   release();
   if (type.api != nullptr) return type.api->borrow(object, &tensor_) == 0;
   // A buffer first: NumPy gives read-only memory that way, and it is the cheaper of the two.
-  if (PyObject_CheckBuffer(object)) return read_buffer(object, writable);
+  if (PyObject_CheckBuffer(object)) {
+    if (read_buffer(object, writable)) return true;
+    // CuPy's buffers are for the CPU, and say so in this way.
+    if (!PyErr_ExceptionMatches(PyExc_RuntimeError)) return false;
+    PyErr_Clear();
+  }
   return read_capsule(object, writable);
 }
 

@@ -1,5 +1,9 @@
 // Implements `make_plan` and `enable_jit` of compile.h.
+#include <algorithm>
+#include <atomic>
 #include <map>
+#include <optional>
+#include <thread>
 
 #include "loopwright/compile.h"
 #include "src/driver/build.h"
@@ -46,6 +50,38 @@ Result<std::vector<Variant>> compile_defaults(const graph::Workload& workload, c
   return out;
 }
 
+/// Default schedules of workloads that differ.
+class Defaults {
+ public:
+  /// Asks for a workload, which outlives this object; equal ones are compiled once.
+  void want(const graph::Workload& workload) { by_digest_.try_emplace(workload.digest, Entry{&workload, {}}); }
+  /// Compiles on all cores what is wanted.
+  void compile(const Target& target) {
+    std::vector<Entry*> entries;
+    for (auto& [digest, entry] : by_digest_) entries.push_back(&entry);
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+      for (std::size_t i = next++; i < entries.size(); i = next++)
+        entries[i]->variants = compile_defaults(*entries[i]->workload, target);
+    };
+    std::vector<std::jthread> others;  // the calling thread is one more
+    const std::size_t most = std::max(1U, std::thread::hardware_concurrency());
+    for (std::size_t t = 1; t < std::min(most, entries.size()); ++t) others.emplace_back(work);
+    work();
+  }
+  /// Of a workload that was wanted, after `compile`.
+  const Result<std::vector<Variant>>& of(const graph::Workload& workload) const {
+    return *by_digest_.at(workload.digest).variants;
+  }
+
+ private:
+  struct Entry {
+    const graph::Workload* workload;
+    std::optional<Result<std::vector<Variant>>> variants;
+  };
+  std::map<std::string, Entry> by_digest_;
+};
+
 Result<std::vector<std::shared_ptr<const Artifact>>> compile_on_miss(std::string_view workload_text, const Target& target) {
   LW_TRY(const graph::Workload workload, graph::parse_workload(workload_text));
   LW_TRY(const std::vector<Variant> variants, compile_defaults(workload, target));
@@ -65,30 +101,33 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
   const OnMiss from_databases = options.on_miss == OnMiss::strict ? OnMiss::strict : OnMiss::fallback;
   runtime::PlanParts parts;
   parts.device = device;
-  std::map<std::string, std::vector<Variant>> compiled;  // by digest: equal workloads are compiled once
+  std::vector<runtime::KernelVariants> found;
+  std::vector<bool> lacks_general;
+  Defaults defaults;
   for (std::size_t k = 0; k < planned.spec.kernels.size(); ++k) {
     const PlanKernel& kernel = planned.spec.kernels[k];
-    runtime::KernelVariants found = lookup.find_variants(kernel, planned.spec.symbols, from_databases);
+    found.push_back(lookup.find_variants(kernel, planned.spec.symbols, from_databases));
+    std::vector<Variant>& variants = found.back().variants;
     if (options.on_miss ==
         OnMiss::jit)  // a default compiled here serves better than code tuned for other sizes
-      found.variants.erase(found.variants.end() - static_cast<std::ptrdiff_t>(found.stand_ins),
-                           found.variants.end());
-    if (options.on_miss == OnMiss::jit &&
-        !runtime::has_general(found.variants, kernel, planned.spec.symbols)) {
-      auto it = compiled.find(kernel.workload);
-      if (it == compiled.end()) {
-        LW_TRY(auto variants, compile_defaults(planned.workloads[k], options.target));
-        it = compiled.emplace(kernel.workload, std::move(variants)).first;
-      }
-      found.variants.insert(found.variants.end(), it->second.begin(), it->second.end());
+      variants.erase(variants.end() - static_cast<std::ptrdiff_t>(found.back().stand_ins), variants.end());
+    lacks_general.push_back(options.on_miss == OnMiss::jit &&
+                            !runtime::has_general(variants, kernel, planned.spec.symbols));
+    if (lacks_general.back()) defaults.want(planned.workloads[k]);
+  }
+  defaults.compile(options.target);
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    if (lacks_general[k]) {
+      LW_TRY(const std::vector<Variant>& variants, defaults.of(planned.workloads[k]));
+      found[k].variants.insert(found[k].variants.end(), variants.begin(), variants.end());
     }
-    if (found.variants.empty())
+    if (found[k].variants.empty())
       return Error{ErrorCode::no_variant, "a plan of " + graph.name(),
-                   "no variant for kernel " + std::to_string(k) + " (" + kernel.family + ")",
-                   found.notes.empty() ? "" : found.notes.front(),
+                   "no variant for kernel " + std::to_string(k) + " (" + planned.spec.kernels[k].family + ")",
+                   found[k].notes.empty() ? "" : found[k].notes.front(),
                    "tune the graph, or allow compiling on a miss"};
-    parts.variants.push_back(std::move(found.variants));
-    parts.notes.push_back(std::move(found.notes));
+    parts.variants.push_back(std::move(found[k].variants));
+    parts.notes.push_back(std::move(found[k].notes));
   }
   parts.spec = std::move(planned.spec);
   return runtime::PlanAccess::make(std::move(parts));

@@ -134,9 +134,6 @@ std::string CudaDevice::describe_failure() const {
   std::string text = driver_.describe(last_failure);
   if (is_context_lost(last_failure))
     text += "; the device memory of this process is lost, and the process has to be started again";
-  if (last_failure == cuda::kCaptureUnsupported)
-    text +=
-        "; a plan that needs workspace must have run once on this thread and stream before it is captured";
   return text;
 }
 

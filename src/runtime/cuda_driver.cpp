@@ -51,6 +51,7 @@ const char* fill_table(const SharedLibrary& library, CudaDriver& d) {
   take("cuStreamSynchronize", &d.wait_stream);
   take("cuStreamIsCapturing", &d.is_capturing);
   take("cuStreamBeginCapture_v2", &d.begin_capture);
+  take("cuThreadExchangeStreamCaptureMode", &d.exchange_capture_mode);
   take("cuStreamEndCapture", &d.end_capture);
   take("cuGraphInstantiateWithFlags", &d.instantiate);
   take("cuGraphLaunch", &d.launch_graph);

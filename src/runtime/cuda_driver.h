@@ -35,7 +35,10 @@ inline constexpr Status kInvalidContext = 201;
 inline constexpr Status kInvalidHandle = 400;
 inline constexpr Status kNotFound = 500;
 inline constexpr Status kIllegalAddress = 700;
-inline constexpr Status kCaptureUnsupported = 900;
+
+/// CUstreamCaptureMode, CUstream_flags
+inline constexpr int kCaptureRelaxed = 2;
+inline constexpr unsigned kStreamNonBlocking = 1;
 
 /// CUdevice_attribute
 inline constexpr int kMaxThreadsPerBlock = 1;
@@ -124,6 +127,7 @@ struct CudaDriver {
   Status (*wait_stream)(cuda::Stream);
   Status (*is_capturing)(cuda::Stream, int*);
   Status (*begin_capture)(cuda::Stream, int mode);
+  Status (*exchange_capture_mode)(int* mode);  ///< of the calling thread
   Status (*end_capture)(cuda::Stream, cuda::Graph*);
   Status (*instantiate)(cuda::GraphExec*, cuda::Graph, unsigned long long);
   Status (*launch_graph)(cuda::GraphExec, cuda::Stream);

@@ -28,6 +28,17 @@ Note* find_note(std::uint64_t serial, void* stream) noexcept {
   return nullptr;
 }
 
+/// Zeroes in no stream of anyone's, so that it happens once, and not at each replay of what is captured meanwhile.
+cuda::Status fill_now(const CudaDriver& driver, cuda::Address address, std::int64_t bytes) {
+  cuda::Stream stream = nullptr;
+  cuda::Status status = driver.create_stream(&stream, cuda::kStreamNonBlocking);
+  if (status != cuda::kSuccess) return status;
+  status = driver.fill(address, 0, static_cast<std::size_t>(bytes), stream);
+  if (status == cuda::kSuccess) status = driver.wait_stream(stream);
+  driver.destroy_stream(stream);
+  return status;
+}
+
 }  // namespace
 
 struct StreamMemory::Blocks {
@@ -143,12 +154,17 @@ std::byte* StreamMemory::allocate(MemoryKind kind, std::int64_t bytes, void* str
   if ((status = driver_.push_context(context_)) != cuda::kSuccess) return nullptr;
   int capturing = 0;
   status = driver_.is_capturing(handle, &capturing);
-  if (status == cuda::kSuccess && capturing != 0) status = cuda::kCaptureUnsupported;
   cuda::Address address = 0;
+  // While a stream is captured, a thread may allocate once it has said that this is no part of the capture.
+  int mode = cuda::kCaptureRelaxed;
+  const bool relaxed = status == cuda::kSuccess && capturing != 0 &&
+                       (status = driver_.exchange_capture_mode(&mode)) == cuda::kSuccess;
   if (status == cuda::kSuccess) status = driver_.allocate(&address, static_cast<std::size_t>(bytes));
   if (status == cuda::kSuccess && kind == MemoryKind::zeroed)
-    status = driver_.fill(address, 0, static_cast<std::size_t>(bytes), handle);
+    status = relaxed ? fill_now(driver_, address, bytes)
+                     : driver_.fill(address, 0, static_cast<std::size_t>(bytes), handle);
   if (status != cuda::kSuccess && address != 0) driver_.free(address);
+  if (relaxed) driver_.exchange_capture_mode(&mode);
   cuda::Context popped = nullptr;
   driver_.pop_context(&popped);
   if (status != cuda::kSuccess) return nullptr;

@@ -22,8 +22,7 @@ class StreamMemory : public std::enable_shared_from_this<StreamMemory> {
   ~StreamMemory();
 
   /// No lock and no driver call when the thread's block for this stream is large enough. Zeroed blocks are zero when
-  /// they are new. Null when memory is out, or when the stream is being captured and the block would have to grow;
-  /// `status` is then the driver's word.
+  /// they are new. Null when memory is out; `status` is then the driver's word.
   std::byte* reserve(MemoryKind kind, std::int64_t bytes, void* stream, cuda::Status& status) noexcept;
 
  private:

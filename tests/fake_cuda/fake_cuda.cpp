@@ -109,6 +109,8 @@ void count(const char* name) {
 }
 
 thread_local std::vector<cuda::Context> current;
+std::atomic<int> captures{0};
+thread_local int capture_mode = 0;
 cuda::Context current_context() { return current.empty() ? nullptr : current.back(); }
 cuda::StreamOpaque& stream_of(cuda::Stream stream) {
   return stream != nullptr ? *stream : state().default_stream;
@@ -293,6 +295,7 @@ Status cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total) {
 }
 Status cuMemAlloc_v2(Address* address, std::size_t bytes) {
   if (pending() != kOk) return pending();
+  if (captures > 0 && capture_mode != cuda::kCaptureRelaxed) return 900;  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
   if (current_context() == nullptr) return cuda::kInvalidContext;
   const auto limit = static_cast<std::size_t>(setting("memory"));
   const std::lock_guard lock(state().mutex);
@@ -334,7 +337,8 @@ Status cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes, cuda::S
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
   return pending();
 }
-Status cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, cuda::Stream) {
+Status cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, cuda::Stream stream) {
+  if (stream_of(stream).capture != nullptr) return 900;  // this fake captures launches alone
   std::memset(reinterpret_cast<void*>(to), value, bytes);
   return pending();
 }
@@ -375,10 +379,16 @@ Status cuStreamIsCapturing(cuda::Stream stream, int* capturing) {
 Status cuStreamBeginCapture_v2(cuda::Stream stream, int) {
   if (pending() != kOk) return pending();
   stream_of(stream).capture = new cuda::GraphOpaque;
+  ++captures;
+  return kOk;
+}
+Status cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode);
   return kOk;
 }
 Status cuStreamEndCapture(cuda::Stream stream, cuda::Graph* graph) {
   *graph = stream_of(stream).capture;
+  if (*graph != nullptr) --captures;
   stream_of(stream).capture = nullptr;
   return *graph != nullptr ? kOk : 401;
 }

@@ -76,10 +76,11 @@ def flat(values):
 
 @pytest.mark.parametrize("name", CASES)
 @torch.no_grad()
-def test_ops_agree_with_eager(name):
+def test_ops_agree_with_eager(name, device):
     function = CASES[name][0]
-    expected = flat(function())
-    found = flat(lw.compile(function)(*function.__defaults__))
+    arguments = [a.to(device) for a in function.__defaults__]
+    expected = flat(function(*arguments))
+    found = flat(lw.compile(function)(*arguments))
     assert len(found) == len(expected)
     for i, (f, e) in enumerate(zip(found, expected)):
         assert f.dtype == e.dtype and f.shape == e.shape, f"result {i}: {f.dtype} {f.shape}, not {e.dtype} {e.shape}"

@@ -1,3 +1,5 @@
+import contextlib
+import functools
 import os
 import sys
 from pathlib import Path
@@ -12,6 +14,34 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 @pytest.fixture
 def examples():
     return ROOT / "examples"
+
+
+@functools.cache
+def why_not(device):
+    """Why nothing can run on `device` here, or None."""
+    import loopwright
+
+    if device == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            return "torch finds no GPU"
+    try:
+        loopwright.load(loopwright.Graph.parse("graph g\ninput x: f32[2]\ny = neg(x)\noutput y"), device=device)
+    except loopwright.Unsupported as error:
+        return str(error)
+    return None
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request):
+    """Each in turn is where torch makes tensors during the test."""
+    if reason := why_not(request.param):
+        pytest.skip(reason)
+    import torch
+
+    with contextlib.nullcontext() if request.param == "cpu" else torch.device(request.param):
+        yield request.param
 
 
 def pytest_report_header():

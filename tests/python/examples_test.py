@@ -105,7 +105,7 @@ def compare(found, expected, tolerance):
 
 @pytest.mark.parametrize("case", CASES)
 @torch.no_grad()
-def test_a_module_of_many_sizes_is_traced_once(case):
+def test_a_module_of_many_sizes_is_traced_once(case, device):
     torch.manual_seed(0)
     make, sample, dims, tolerance = CASES[case]
     module = make().eval()
@@ -118,7 +118,7 @@ def test_a_module_of_many_sizes_is_traced_once(case):
 
 
 @torch.no_grad()
-def test_a_strided_integer_view_is_one_kernel_without_a_copy():
+def test_a_strided_integer_view_is_one_kernel_without_a_copy(device):
     x = torch.randint(3, 9, (319999,)).as_strided((400, 400), (800, 2))
     call = lw.compile(SinSumGt())
     compare(call(x), SinSumGt()(x), 1e-5)

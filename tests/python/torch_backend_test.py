@@ -7,7 +7,7 @@ from examples_test import CASES, compare  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
-def fresh():
+def fresh(device):
     torch.manual_seed(0)
     torch._dynamo.reset()
 
@@ -52,7 +52,7 @@ def test_ops_that_are_not_covered_run_in_pytorch_inside_the_call(monkeypatch, ca
 
     def function(x):
         y = torch.sin(x) * 2
-        return (torch.linalg.inv(y @ y.t() + torch.eye(4)) * 3).relu() + 1
+        return (torch.linalg.inv(y @ y.t() + torch.eye(4, device=x.device)) * 3).relu() + 1
 
     compiled, x = torch.compile(function, backend="loopwright"), torch.randn(4, 4)
     compare(compiled(x), function(x), 1e-4)

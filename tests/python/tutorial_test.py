@@ -4,11 +4,12 @@ import re
 import pytest
 
 pytest.importorskip("torch")
-from conftest import ROOT  # noqa: E402
+from conftest import ROOT, why_not  # noqa: E402
 
 import loopwright as lw  # noqa: E402
 
 
+@pytest.mark.skipif(bool(why_not("cpu")), reason=why_not("cpu") or "")
 def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
     text = (ROOT / "docs" / "python.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
