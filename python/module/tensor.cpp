@@ -42,6 +42,9 @@ bool fill_type(TensorType& found, PyTypeObject* type) {
     Py_DECREF(capsule);
   }
   PyErr_Clear();
+  // CuPy's type has a buffer as well, which refuses memory of a GPU.
+  found.has_host_buffer = type->tp_as_buffer != nullptr && type->tp_as_buffer->bf_getbuffer != nullptr &&
+                          !PyObject_HasAttrString(object, "__cuda_array_interface__");
   if (found.api != nullptr || PyObject_HasAttrString(object, "__dlpack__") || type->tp_as_buffer != nullptr)
     return true;
   PyErr_Format(PyExc_TypeError, "%s is no tensor: it has neither __dlpack__ nor a buffer", type->tp_name);
@@ -78,12 +81,7 @@ bool TensorReading::read(PyObject* object, const TensorType& type, bool writable
   release();
   if (type.api != nullptr) return type.api->borrow(object, &tensor_) == 0;
   // A buffer first: NumPy gives read-only memory that way, and it is the cheaper of the two.
-  if (PyObject_CheckBuffer(object)) {
-    if (read_buffer(object, writable)) return true;
-    // CuPy's buffers are for the CPU, and say so in this way.
-    if (!PyErr_ExceptionMatches(PyExc_RuntimeError)) return false;
-    PyErr_Clear();
-  }
+  if (type.has_host_buffer) return read_buffer(object, writable);
   return read_capsule(object, writable);
 }
 

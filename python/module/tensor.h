@@ -19,6 +19,7 @@ struct TensorType {
   PyTypeObject* type = nullptr;
   const DLPackExchangeAPI* api = nullptr;  ///< null: read through `__dlpack__` or the buffer protocol
   bool is_torch = false;
+  bool has_host_buffer = false;  ///< read through the buffer protocol, not `__dlpack__`
 };
 /// Looked up once for each type. Null with a Python exception for a type that is no tensor, or a subclass of
 /// torch.Tensor with behaviour of its own, whose meaning plain memory does not carry.
