@@ -1,6 +1,7 @@
 // Implements `make_plan` and `enable_jit` of compile.h.
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <map>
 #include <optional>
 #include <thread>
@@ -54,15 +55,20 @@ Result<std::vector<Variant>> compile_defaults(const graph::Workload& workload, c
 class Defaults {
  public:
   /// Asks for a workload, which outlives this object; equal ones are compiled once.
-  void want(const graph::Workload& workload) { by_digest_.try_emplace(workload.digest, Entry{&workload, {}}); }
+  void want(const graph::Workload& workload) { by_digest_.try_emplace(workload.digest, Entry{&workload, {}, {}}); }
   /// Compiles on all cores what is wanted.
   void compile(const Target& target) {
     std::vector<Entry*> entries;
     for (auto& [digest, entry] : by_digest_) entries.push_back(&entry);
     std::atomic<std::size_t> next{0};
     const auto work = [&] {
-      for (std::size_t i = next++; i < entries.size(); i = next++)
-        entries[i]->variants = compile_defaults(*entries[i]->workload, target);
+      for (std::size_t i = next++; i < entries.size(); i = next++) {
+        try {
+          entries[i]->variants = compile_defaults(*entries[i]->workload, target);
+        } catch (...) {
+          entries[i]->thrown = std::current_exception();  // for the thread that asks for it
+        }
+      }
     };
     std::vector<std::jthread> others;  // the calling thread is one more
     const std::size_t most = std::max(1U, std::thread::hardware_concurrency());
@@ -71,13 +77,16 @@ class Defaults {
   }
   /// Of a workload that was wanted, after `compile`.
   const Result<std::vector<Variant>>& of(const graph::Workload& workload) const {
-    return *by_digest_.at(workload.digest).variants;
+    const Entry& entry = by_digest_.at(workload.digest);
+    if (entry.thrown) std::rethrow_exception(entry.thrown);
+    return *entry.variants;
   }
 
  private:
   struct Entry {
     const graph::Workload* workload;
     std::optional<Result<std::vector<Variant>>> variants;
+    std::exception_ptr thrown;
   };
   std::map<std::string, Entry> by_digest_;
 };
