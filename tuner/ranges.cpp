@@ -130,12 +130,13 @@ std::int64_t find_edge(CostTable& table, int left_candidate, int right_candidate
   return std::clamp(middle, low + 1, high);
 }
 
-void measure_losses(ServedRange& range, CostTable& table, const std::vector<int>& among,
-                    const std::vector<std::int64_t>& held_out) {
+/// `rivals_at`: the candidates that could serve the calls which the range serves at a value.
+void measure_losses(ServedRange& range, CostTable& table, const std::vector<std::int64_t>& held_out,
+                    const std::function<const std::vector<int>&(std::int64_t)>& rivals_at) {
   double sum = 0;
   for (const std::int64_t v : held_out) {
     if (v < range.lo || v > range.hi || v % range.multiple_of != 0) continue;
-    const double loss = table.loss(range.candidate, v, among);
+    const double loss = table.loss(range.candidate, v, rivals_at(v));
     if (!std::isfinite(loss)) continue;
     sum += loss;
     range.worst_loss = std::max(range.worst_loss, loss);
@@ -244,8 +245,17 @@ std::vector<ServedRange> split_ranges(std::int64_t lo, std::int64_t hi, const st
       if (ours < theirs) *same = r;
     }
   }
+  for (ServedRange& r : ranges) measure_losses(r, table, held_out, [&](std::int64_t) -> const std::vector<int>& { return all; });
+  // Below a range that lies over it, a range gets only the calls that no such candidate takes.
+  for (ServedRange& r : base) {
+    measure_losses(r, table, held_out, [&](std::int64_t v) -> const std::vector<int>& {
+      const bool is_below = std::any_of(ranges.begin(), ranges.end(), [&](const ServedRange& over) {
+        return v >= over.lo && v <= over.hi && v % over.multiple_of == 0;
+      });
+      return is_below ? everywhere : all;
+    });
+  }
   ranges.insert(ranges.end(), base.begin(), base.end());
-  for (ServedRange& r : ranges) measure_losses(r, table, all, held_out);
   return ranges;
 }
 

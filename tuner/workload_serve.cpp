@@ -327,6 +327,7 @@ Status WorkloadRun::serve_ranges(const std::vector<Contender*>& finalists, const
   std::vector<Served> served;
   result_.worst_loss = result_.mean_loss = 0;
   double weighted = 0, weight = 0;
+  bool has_main = false;
   for (const ServedRange& r : ranges) {
     const auto c = static_cast<std::size_t>(r.candidate);
     Served s{.guard = {.symbols = {{symbol.name, r.lo, r.hi, r.multiple_of}}}, .contender = finalists[c]};
@@ -343,7 +344,8 @@ Status WorkloadRun::serve_ranges(const std::vector<Contender*>& finalists, const
       logs += std::log(base.median / mine.median);
       ++count;
       if (s.median_ns == 0 || v <= main) s.median_ns = mine.median, s.default_ns = base.median;
-      if (v == main) {
+      if (v == main && !has_main) {  // ranges that lie over others come first, and serve first
+        has_main = true;
         result_.default_ns = base.median;
         result_.best_ns = mine.median;
         result_.compared = true;

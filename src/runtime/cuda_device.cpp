@@ -32,14 +32,15 @@ bool fill_config(const CudaArtifact::Step& step, const std::int64_t* symbols, cu
   return config.grid[0] != 0 && config.grid[1] != 0 && config.grid[2] != 0;
 }
 
-/// The calling thread may have no current context, or another device's: the launch is tried again with the right one.
-cuda::Status launch_in_context(const CudaDriver& driver, cuda::Context context, cuda::Status status,
-                               const cuda::LaunchConfig& config, cuda::Function function,
-                               void** parameters) noexcept {
-  if (status != cuda::kInvalidContext && status != cuda::kInvalidHandle) return status;
+/// The calling thread may have no current context, or another device's: what fails for that is tried again with the right
+/// one.
+template <class Call>
+cuda::Status call_in_context(const CudaDriver& driver, cuda::Context context, Call call) noexcept {
+  const cuda::Status status = call();
+  if (status != cuda::kInvalidContext && status != cuda::kInvalidHandle) [[likely]]
+    return status;
   const CurrentContext current(driver, context);
-  if (current.status() != cuda::kSuccess) return current.status();
-  return driver.launch(&config, function, parameters, nullptr);
+  return current.status() != cuda::kSuccess ? current.status() : call();
 }
 
 /// Devices in use, so that plans of one GPU share its arenas.
@@ -102,17 +103,18 @@ ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& cal
     if (std::uint64_t{config.grid[0]} * config.grid[1] * config.grid[2] > step.most_overlapped) --config.attribute_count;
     EncodedMaps maps;
     if (step.maps.size() > 0) {
-      if (const cuda::Status encoded = step.maps.encode(driver_, call.buffers, call.symbols, maps); encoded != cuda::kSuccess) {
+      const cuda::Status encoded = call_in_context(
+          driver_, context_, [&] { return step.maps.encode(driver_, call.buffers, call.symbols, maps); });
+      if (encoded != cuda::kSuccess) {
         last_failure = encoded;
         return ErrorCode::launch_failed;
       }
       for (std::size_t i = 0; i < step.maps.size(); ++i) parameters[buffers + artifact.symbol_count() + i] = &maps[i];
     }
-    cuda::Status status = driver_.launch(&config, step.function, parameters, nullptr);
+    const cuda::Status status = call_in_context(
+        driver_, context_, [&] { return driver_.launch(&config, step.function, parameters, nullptr); });
     if (status == cuda::kSuccess) [[likely]]
       continue;
-    status = launch_in_context(driver_, context_, status, config, step.function, parameters);
-    if (status == cuda::kSuccess) continue;
     last_failure = status;
     return status == cuda::kOutOfMemory ? ErrorCode::out_of_memory : ErrorCode::launch_failed;
   }

@@ -24,6 +24,20 @@ TEST(Ranges, ProbesHoldBothEndsAndNeighboursOfTileEdges) {
   EXPECT_EQ(choose_range_probes(5, 5, 10), std::vector<std::int64_t>{5});
 }
 
+TEST(Ranges, ARangeBelowAnotherIsJudgedByTheCallsItGets) {
+  auto candidates = make_candidates(2);
+  candidates[1].lies_over = true;  // takes aligned addresses only, and is ten times as fast
+  const RangeCost cost = [](int c, std::int64_t) { return RangeTime(c == 1 ? 100 : 1000); };
+  const auto ranges = split_ranges(kLo, kHi, candidates, {kLo, 64, kHi}, {7, 100, 3000}, cost, {});
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].candidate, 1);
+  EXPECT_EQ(ranges[1].candidate, 0);
+  for (const ServedRange& r : ranges) {
+    EXPECT_EQ(r.held_out, 3);
+    EXPECT_DOUBLE_EQ(r.worst_loss, 0);
+  }
+}
+
 TEST(Ranges, HeldOutValuesAreNoProbes) {
   const auto probes = choose_range_probes(kLo, kHi, 12);
   const auto held = choose_held_out(kLo, kHi, probes, 8, 1);
@@ -109,7 +123,8 @@ TEST(Ranges, ACandidateThatNeedsMultiplesLiesOverTheGeneralOne) {
   EXPECT_EQ(ranges[0].multiple_of, 8);
   EXPECT_EQ(ranges[0].held_out, 1);
   EXPECT_EQ(ranges[1].candidate, 0);
-  EXPECT_NEAR(ranges[1].worst_loss, 1 / 0.7 - 1, 1e-9);  // at 24, where the other one serves better
+  EXPECT_EQ(ranges[1].held_out, 2);
+  EXPECT_DOUBLE_EQ(ranges[1].worst_loss, 0) << "at 24 the other one serves, at 25 nobody is faster";
 }
 
 TEST(Ranges, RangesCoverEveryValueOnceWhateverTheCosts) {
