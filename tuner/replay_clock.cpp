@@ -10,8 +10,6 @@ namespace {
 namespace cuda = runtime::cuda;
 using ReplayTime = std::chrono::steady_clock;
 
-constexpr unsigned kOwnOrderStream = 1;  ///< CU_STREAM_NON_BLOCKING
-constexpr int kRelaxedCapture = 2;
 /// Launches of one graph: more make its launch slow and its numbers no better.
 constexpr std::int64_t kMaxCalls = 1024;
 constexpr std::size_t kEvents = 66;
@@ -20,7 +18,7 @@ constexpr double kWarmUpS = 3e-3;
 }  // namespace
 
 cuda::Status ReplayClock::open() {
-  cuda::Status status = driver_.create_stream(&stream_, kOwnOrderStream);
+  cuda::Status status = driver_.create_stream(&stream_, cuda::kStreamNonBlocking);
   while (status == cuda::kSuccess && events_.size() < kEvents) {
     cuda::Event event = nullptr;
     status = driver_.create_event(&event, 0);
@@ -36,7 +34,7 @@ ReplayClock::~ReplayClock() {
 
 cuda::Status ReplayClock::capture(const Launch& launch, std::int64_t sets, std::int64_t calls, cuda::GraphExec& exec) {
   cuda::Graph graph = nullptr;
-  cuda::Status status = driver_.begin_capture(stream_, kRelaxedCapture);
+  cuda::Status status = driver_.begin_capture(stream_, cuda::kCaptureRelaxed);
   if (status != cuda::kSuccess) return status;
   ErrorCode code = ErrorCode::ok;
   for (std::int64_t call = 0; call < calls && code == ErrorCode::ok; ++call) code = launch(call % sets);

@@ -1,5 +1,6 @@
 #include "src/cli/gpu_tensors.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/cli/output.h"
@@ -31,13 +32,14 @@ Result<GpuTensors> GpuTensors::make(std::shared_ptr<const runtime::CudaDevice> d
   const runtime::CudaDriver& driver = made.device_->driver();
   const runtime::CurrentContext current(driver, made.device_->context());
   const std::uint64_t total = std::max(made.stride_, kDeviceAlignment) * static_cast<std::uint64_t>(sets);
+  cuda::Address base = 0;
   cuda::Status status = current.status();
-  if (status == cuda::kSuccess) status = driver.allocate(&made.base_, total);
+  if (status == cuda::kSuccess) status = driver.allocate(&base, total);
   if (status != cuda::kOutOfMemory) {
     LW_CHECK(made.check(status, "allocate tensors"));
+    made.memory_ = {reinterpret_cast<void*>(base), Free{made.device_}};
     return made;
   }
-  made.base_ = 0;
   std::size_t free = 0, all = 0;
   driver.memory_info(&free, &all);
   return Error{ErrorCode::out_of_memory, "place the tensors in the memory of " + made.device_->info().name,
@@ -46,22 +48,9 @@ Result<GpuTensors> GpuTensors::make(std::shared_ptr<const runtime::CudaDevice> d
                "cuda:" + std::to_string(made.device_->info().ordinal), "a smaller graph, or smaller symbols (--symbol)"};
 }
 
-GpuTensors::GpuTensors(GpuTensors&& other) noexcept { *this = std::move(other); }
-
-GpuTensors& GpuTensors::operator=(GpuTensors&& other) noexcept {
-  std::swap(device_, other.device_);
-  std::swap(base_, other.base_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(offsets_, other.offsets_);
-  std::swap(stride_, other.stride_);
-  std::swap(sets_, other.sets_);
-  return *this;
-}
-
-GpuTensors::~GpuTensors() {
-  if (base_ == 0) return;
-  const runtime::CurrentContext current(device_->driver(), device_->context());
-  device_->driver().free(base_);
+void GpuTensors::Free::operator()(void* memory) const {
+  const runtime::CurrentContext current(device->driver(), device->context());
+  device->driver().free(reinterpret_cast<cuda::Address>(memory));
 }
 
 Status GpuTensors::check(cuda::Status status, const char* asked) const {
@@ -75,7 +64,7 @@ Status GpuTensors::upload(std::size_t tensor, const void* host) const {
   if (bytes_[tensor] == 0) return Unit{};
   const runtime::CudaDriver& driver = device_->driver();
   const runtime::CurrentContext current(driver, device_->context());
-  cuda::Status status = driver.copy_to_device(base_ + offsets_[tensor], host, static_cast<std::size_t>(bytes_[tensor]), nullptr);
+  cuda::Status status = driver.copy_to_device(base() + offsets_[tensor], host, static_cast<std::size_t>(bytes_[tensor]), nullptr);
   if (status == cuda::kSuccess) status = driver.wait_stream(nullptr);
   return check(status, "copy a tensor to the device");
 }
@@ -84,7 +73,7 @@ Status GpuTensors::download(std::size_t tensor, void* host) const {
   if (bytes_[tensor] == 0) return Unit{};
   const runtime::CudaDriver& driver = device_->driver();
   const runtime::CurrentContext current(driver, device_->context());
-  cuda::Status status = driver.copy_to_host(host, base_ + offsets_[tensor], static_cast<std::size_t>(bytes_[tensor]), nullptr);
+  cuda::Status status = driver.copy_to_host(host, base() + offsets_[tensor], static_cast<std::size_t>(bytes_[tensor]), nullptr);
   if (status == cuda::kSuccess) status = driver.wait_stream(nullptr);
   return check(status, "copy a tensor from the device");
 }
@@ -94,7 +83,7 @@ Status GpuTensors::replicate() const {
   const runtime::CurrentContext current(driver, device_->context());
   cuda::Status status = cuda::kSuccess;
   for (std::int64_t s = 1; s < sets_ && status == cuda::kSuccess; ++s)
-    status = driver.copy_on_device(base_ + static_cast<std::uint64_t>(s) * stride_, base_, stride_, nullptr);
+    status = driver.copy_on_device(base() + static_cast<std::uint64_t>(s) * stride_, base(), stride_, nullptr);
   if (status == cuda::kSuccess) status = driver.wait_stream(nullptr);
   return check(status, "copy the tensors");
 }
@@ -102,7 +91,7 @@ Status GpuTensors::replicate() const {
 std::vector<void*> GpuTensors::pointers(std::int64_t set) const {
   std::vector<void*> out;
   for (const std::uint64_t offset : offsets_)
-    out.push_back(reinterpret_cast<void*>(base_ + static_cast<std::uint64_t>(set) * stride_ + offset));
+    out.push_back(reinterpret_cast<void*>(base() + static_cast<std::uint64_t>(set) * stride_ + offset));
   return out;
 }
 

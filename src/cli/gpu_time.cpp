@@ -45,7 +45,7 @@ Result<std::unique_ptr<Replayed>> capture_plan(tuner::ReplayClock& clock, const 
   const auto launch = [&](std::int64_t set) {
     return plan.launch(pointers[static_cast<std::size_t>(set)].data(), rehearsal.symbols().data(), clock.stream());
   };
-  // Before a capture a plan has to have run once on the thread and stream: its workspace is there by then.
+  // The first launch loads code and makes workspace; what is wrong with it is told better than from inside a capture.
   ErrorCode code = launch(0);
   if (code == ErrorCode::ok) code = gpu.wait(clock.stream());
   if (code != ErrorCode::ok) return fail_timing(gpu, plan, gpu.describe_failure());
