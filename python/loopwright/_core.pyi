@@ -45,7 +45,8 @@ class Plan:
 
 class Call:
     """The callable object. Positional and keyword arguments by `names`, and `out=`, `stream=`. Unknown attributes are those of
-    `details`, whose ``_miss(values, error, seen)`` is asked when no program fits and may `add` one."""
+    `details`. Of these, ``_miss(values, error, seen)`` is asked when no program fits: it may `add` one, or return True; then, and when
+    a tensor requires a gradient, ``_differentiate(values)`` gives the result."""
     def __new__(cls, names: tuple[str, ...], defaults: tuple[Any, ...], details: Any) -> Call: ...
     def __call__(self, *arguments: Any, out: Any = None, stream: int | None = None, **named: Any) -> Any: ...
     @property

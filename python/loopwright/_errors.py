@@ -43,3 +43,10 @@ def make(code, message):
     error = _CLASS_OF.get(code, Error)(message)
     error.code = code
     return error
+
+
+def refuse_gradients(called, names, values):
+    """The exception for tensors among `values` that require a gradient where none is made."""
+    needing = [name for name, value in zip(names, values) if getattr(value, "requires_grad", False)]
+    return make("unsupported", f"unsupported: call {called}: `{'`, `'.join(needing)}` requires a gradient, and gradients are not made here\n"
+                               "  works: torch.no_grad(), torch.inference_mode(), requires_grad_(False), or loopwright.compile")

@@ -46,6 +46,7 @@ class Compiled:
         self.retrace = retrace
         self.declared = None if dynamic is None else _parse_dynamic(dynamic)
         self.programs = []
+        self.training = None  # made by the first call that a gradient flows through
         self._lock = threading.RLock()
         self.__signature__ = inspect.signature(target.forward if isinstance(target, torch.nn.Module) else target)
         self.__name__ = getattr(target, "__name__", type(target).__name__)
@@ -73,40 +74,44 @@ class Compiled:
         return f"<loopwright.compile({self.__name__}{self.__signature__}), {len(self.programs)} programs>"
 
     # ---- what a person may ask
+    def _list_made(self):
+        """(graph, device, plan) of everything made so far: inference, then forward and backward parts of training."""
+        return [(traced.graph, traced.device, plan) for traced, plan in self.programs] + (self.training.made if self.training else [])
+
     @property
     def graphs(self):
         """The graphs traced so far, as loopwright.Graph."""
-        return [traced.graph for traced, _ in self.programs]
+        return [graph for graph, _, _ in self._list_made()]
 
     @property
     def graph(self):
         """The graph traced last. Raises ArgumentError before the first call."""
-        if not self.programs:
+        if not self.graphs:
             raise _errors.make("wrong_arguments", f"wrong_arguments: {self.__name__} has not been called yet, so there is no graph")
-        return self.programs[-1][0].graph
+        return self.graphs[-1]
 
     def explain(self, **sizes):
         """Text for people: for each graph, its kernels and which variant serves each at these values of the symbols."""
         lines = []
-        for traced, plan in self.programs:
+        for graph, device, plan in self._list_made():
             values = {name: sizes.get(name, lo) for name, (lo, hi) in plan.symbols.items()}
             at = ", ".join(f"{n} = {v}" for n, v in values.items())
-            lines.append(f"{traced.graph.name} on {traced.device}{' at ' + at if at else ''}: {len(plan.kernels)} kernels")
+            lines.append(f"{graph.name} on {device}{' at ' + at if at else ''}: {len(plan.kernels)} kernels")
             lines.append(plan.explain(values))
         return "\n".join(lines) or f"{self.__name__} has not been called yet"
 
     def graphs_to_tune(self):
-        if not self.programs:
+        if not self.graphs:
             raise _errors.make("wrong_arguments", f"wrong_arguments: tune {self.__name__}: it has not been called yet, so its sizes "
                                                   "and dtypes are unknown\n  works: one call, then tune")
-        return [(traced.graph, traced.device) for traced, _ in self.programs]
+        return [(graph, device) for graph, device, _ in self._list_made()]
 
     def use_database(self, path):
         """Looks the kernels up again, in `path` first."""
         with self._lock:
             self.databases = [path] + [d for d in self.databases if d != path]
             traced = [t for t, _ in self.programs]
-            self.programs = []
+            self.programs, self.training = [], None
             self.call.reset()
             for t in traced:
                 self._add(t)
@@ -122,12 +127,15 @@ class Compiled:
         self.programs.append((traced, plan))
 
     def _miss(self, values, error, seen):
-        """A call fits none of the `seen` programs: traces again where that is allowed, else raises what was wrong."""
-        from .tracing import trace
+        """A call fits none of the `seen` programs: traces again where that is allowed, else raises what was wrong. True: a gradient
+        has to flow through this call."""
+        from .tracing import needs_gradients, trace
 
         with self._lock:
             if len(self.programs) > seen:
-                return  # of another thread; it may fit
+                return False  # of another thread; it may fit
+            if needs_gradients(self.target, values):
+                return True
             key = self._check(values)
             symbols = self._choose_symbols(values, key, error)
             if len(self.programs) >= MAX_PROGRAMS:
@@ -137,6 +145,20 @@ class Compiled:
             traced = trace(self.target, self.names, values, self.keyword_names, symbols)
             traced.key = key
             self._add(traced)
+            return False
+
+    def _differentiate(self, values):
+        """The result of a call that a gradient flows through: forward now, backward later, both by generated kernels."""
+        from .training import Training
+
+        self._check(values)
+        if self.declared is not None:
+            self._check_declared(values)
+        with self._lock:
+            if self.training is None:
+                self.training = Training(self.target, self.keyword_names, self.databases, self.on_miss)
+            training = self.training
+        return training(self.names, values, self.declared or {})
 
     def _check(self, values):
         """What tells programs apart: for each argument its type, and of a tensor dtype, device and sizes."""
@@ -208,7 +230,7 @@ class Compiled:
 
 
 def compile(target=None, *, dynamic=None, db=None, accuracy="strict", on_miss="jit", retrace=False):
-    """A callable that computes what the function or module `target` does, by generated kernels. For inference.
+    """A callable that computes what the function or module `target` does, by generated kernels.
 
     It is traced at the first call, on the arguments of that call, and reads parameters and buffers anew at each call, so
     that `load_state_dict` and reassignment stay right. A replaced submodule or `train()` is traced again.
@@ -224,8 +246,10 @@ def compile(target=None, *, dynamic=None, db=None, accuracy="strict", on_miss="j
     Tensors may be views with any strides; each pattern of strides is traced once. Results are fresh dense tensors of torch's
     allocator (also where eager PyTorch would return a view), or those given by `out=`, on the current stream.
 
-    Raises Unsupported naming ops and source lines that are not covered, and for tensors that require a gradient while
-    gradients are enabled; ArgumentError naming the argument that does not fit.
+    Where gradients are enabled and a tensor requires one, the call goes through PyTorch's autograd: forward and backward are
+    captured by torch.compile and AOTAutograd, and ops that are not covered run in PyTorch. `out=`, `stream=` and `retrace` are for inference.
+
+    Raises Unsupported naming ops and source lines that are not covered; ArgumentError naming the argument that does not fit.
     """
     if target is None:
         return functools.partial(compile, dynamic=dynamic, db=db, accuracy=accuracy, on_miss=on_miss, retrace=retrace)

@@ -33,6 +33,9 @@ class Loaded:
     def _miss(self, values, error, seen):
         raise error
 
+    def _differentiate(self, values):
+        raise _errors.refuse_gradients(self.__name__, self.plan.inputs, values)
+
     def _refuse_copy(self):
         raise TypeError(f"{self!r} holds machine code and cannot be copied or pickled; ship the database and load again")
 

@@ -1,6 +1,7 @@
 """Door two: `torch.compile(backend="loopwright")`. Dynamo and AOTAutograd give graphs of ATen ops, forward and backward; what the op
 table covers becomes generated kernels, what it does not runs in PyTorch within the same call."""
 import logging
+from dataclasses import dataclass, field
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
@@ -16,13 +17,26 @@ MAX_PROGRAMS = 8
 _warned = set()
 
 
+@dataclass
+class Settings:
+    """Where kernels come from, and the parts that were made: (graph, device, plan)."""
+
+    databases: list
+    on_miss: str
+    made: list = field(default_factory=list)
+
+
 def backend(module, example_inputs, **keywords):
     """The backend. `options={"db": path or paths, "on_miss": "jit" | "default" | "strict"}`."""
     options = dict(keywords.get("options") or {})
     unknown = set(options) - {"db", "on_miss"}
     if unknown or set(keywords) - {"options", "mode"}:
         raise _errors.make("bad_argument", f"bad_argument: torch.compile options {sorted(unknown)}\n  works: db and on_miss")
-    settings = (database.list_paths(options.get("db")), options.get("on_miss", "jit"))
+    return compile_dynamo(module, example_inputs, Settings(database.list_paths(options.get("db")), options.get("on_miss", "jit")))
+
+
+def compile_dynamo(module, example_inputs, settings):
+    """A graph of Dynamo as a function with forward and backward."""
     compile_graph = lambda graph, inputs: compile_aten(graph, settings)  # noqa: E731
     return aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph, inference_compiler=compile_graph,
                         decompositions=torch._decomp.core_aten_decompositions(), keep_inference_input_mutations=True)(
@@ -211,9 +225,13 @@ class Part:
         if lowered is None:
             raise _errors.make("unsupported", f"unsupported: {failures}")
         graph, sources, returned, device = lowered
-        plan = _core.plan_graph(graph, *self.settings, device)
+        plan = _core.plan_graph(graph, self.settings.databases, self.settings.on_miss, device)
         self.call.add(plan, sources, [], [], returned, tuple)
         self.programs += 1
+        self.settings.made.append((graph, device, plan))
+
+    def _differentiate(self, values):
+        raise _errors.refuse_gradients("a part of torch.compile", [n.name for n in self.inputs], values)
 
     def _refuse_copy(self):
         raise TypeError("kernels of torch.compile cannot be copied")

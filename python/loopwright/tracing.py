@@ -94,6 +94,16 @@ def guard_modules(modules):
     return guards
 
 
+def needs_gradients(target, values):
+    """Whether a gradient may have to flow through a call of `target`: gradients are enabled, and one of these values or a tensor that
+    the target reaches requires one."""
+    if not torch.is_grad_enabled():
+        return False
+    modules, guards = find_context(target)
+    reached = [value for _, _, value in guards] + [p for m in modules for p in m.parameters()]
+    return any(isinstance(v, torch.Tensor) and v.requires_grad for v in (*values, *reached))
+
+
 def example(value, symbols):
     """A tensor to trace with. Sizes 0 and 1 of symbolic dimensions become others, or tracing would fix them."""
     size = [max(2, min(s.hi, 3)) if (s := symbols.get(d)) and n < 2 else n for d, n in enumerate(value.shape)]

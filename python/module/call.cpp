@@ -24,7 +24,7 @@ struct Call {
   PyObject* names;     ///< tuple of interned str: the parameters
   PyObject* defaults;  ///< tuple as long; Ellipsis where there is none
   PyObject*
-      details;  ///< object that other attributes are read from, `_miss(values, error, seen)` may add a program
+      details;  ///< object that other attributes are read from; `_miss` and `_differentiate` are in _core.pyi
   std::vector<std::shared_ptr<const Traced>>* traced;
 };
 
@@ -179,12 +179,19 @@ PyObject* serve(const Traced& traced, const Bound& bound, Mismatch& mismatch, nb
   return collect(traced, outputs, bound);
 }
 
-bool refuse_grad(const Traced& traced, const Mismatch& mismatch) {
-  set_error(Error{ErrorCode::unsupported, "call " + traced.program.spec().name,
-                  "`" + traced.program.spec().tensors[static_cast<std::size_t>(mismatch.tensor)].name +
-                      "` requires a gradient, and gradients are not made here",
-                  "", "torch.no_grad(), torch.inference_mode(), or requires_grad_(False)"});
-  return false;
+nb::list list_values(const Call& self, const Bound& bound) {
+  nb::list values;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self.names); ++i) values.append(nb::borrow(bound.arguments[i]));
+  return values;
+}
+
+/// The result of a call that a gradient has to flow through: of the details. Null with a Python exception.
+PyObject* differentiate(const Call& self, const Bound& bound) {
+  if (bound.out == nullptr && bound.stream == nullptr)
+    return PyObject_CallMethod(self.details, "_differentiate", "O", list_values(self, bound).ptr());
+  set_error(Error{ErrorCode::unsupported, "call with out= or stream=", "a tensor requires a gradient", "",
+                  "torch.no_grad(), or a call without out= and stream="});
+  return nullptr;
 }
 
 /// The exception that is set, as an object; none is set afterwards.
@@ -193,8 +200,10 @@ nb::object take_exception() {
   return nb::borrow(error.value());
 }
 
-/// Asks the details for another program. False with a Python exception.
-bool ask_for_more(const Call& self, const Bound& bound) {
+enum class Answer { failed, try_again, differentiate };
+
+/// Asks the details for another program. `failed` with a Python exception.
+Answer ask_for_more(const Call& self, const Bound& bound) {
   nb::object error = nb::none();
   const std::size_t seen = self.traced->size();
   if (seen > 0) {  // why the first one does not serve, which is the one that was asked for
@@ -204,16 +213,15 @@ bool ask_for_more(const Call& self, const Bound& bound) {
     if (PyObject* served = serve(*first, bound, mismatch, &message)) {
       Py_DECREF(served);
       PyErr_SetString(PyExc_RuntimeError, "arguments changed during the call");
-      return false;
+      return Answer::failed;
     }
     error = take_exception();
   }
-  nb::list values;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self.names); ++i) values.append(nb::borrow(bound.arguments[i]));
-  PyObject* done = PyObject_CallMethod(self.details, "_miss", "OOn", values.ptr(), error.ptr(),
-                                       static_cast<Py_ssize_t>(seen));
-  Py_XDECREF(done);
-  return done != nullptr;
+  PyObject* answer = PyObject_CallMethod(self.details, "_miss", "OOn", list_values(self, bound).ptr(),
+                                         error.ptr(), static_cast<Py_ssize_t>(seen));
+  Py_XDECREF(answer);
+  if (answer == nullptr) return Answer::failed;
+  return answer == Py_True ? Answer::differentiate : Answer::try_again;
 }
 
 PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* keywords) noexcept {
@@ -227,12 +235,12 @@ PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObj
         Mismatch mismatch;
         if (PyObject* result = serve(*traced, bound, mismatch, nullptr)) return result;
         if (PyErr_Occurred() != nullptr) return nullptr;
-        if (mismatch.kind == Mismatch::Kind::grad) {
-          refuse_grad(*traced, mismatch);
-          return nullptr;
-        }
+        if (mismatch.kind == Mismatch::Kind::grad) return differentiate(self, bound);
       }
-      if (attempt < kMostAttempts && !ask_for_more(self, bound)) return nullptr;
+      if (attempt == kMostAttempts) break;
+      const Answer answer = ask_for_more(self, bound);
+      if (answer == Answer::failed) return nullptr;
+      if (answer == Answer::differentiate) return differentiate(self, bound);
     }
     PyErr_SetString(PyExc_RuntimeError, "a bug: the program made for these arguments does not serve them");
   } catch (nb::python_error& e) {

@@ -1,0 +1,26 @@
+"""Calls of a compiled function that a gradient flows through: one capture by Dynamo, forward and backward as kernels."""
+import functools
+
+import torch
+
+from .torch_backend import Settings, compile_dynamo
+from .tracing import name_of
+
+
+class Training:
+    """A function or module with gradients. `made`: (graph, device, plan) of the parts so far, in the order of their first runs."""
+
+    def __init__(self, target, keyword_names, databases, on_miss):
+        settings = Settings(databases, on_miss)
+        self.made = settings.made
+        self.keyword_names = keyword_names
+        self.function = torch.compile(target, backend=functools.partial(compile_dynamo, settings=settings), fullgraph=True)
+        self.name = name_of(target)
+
+    def __call__(self, names, values, declared):
+        """`declared`: parameter name -> dimensions that are symbols at once; other sizes become symbols when they change."""
+        for name, value in zip(names, values):
+            for d in declared.get(name, ()):
+                torch._dynamo.maybe_mark_dynamic(value, d)
+        split = len(values) - len(self.keyword_names)
+        return self.function(*values[:split], **dict(zip(self.keyword_names, values[split:])))
