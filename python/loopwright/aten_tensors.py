@@ -59,8 +59,11 @@ def permute(lw, node, x, axes):
 
 
 def permuted(lw, x, axes, shape):
+    is_transpose = list(axes) == [*range(x.rank - 2), x.rank - 1, x.rank - 2]
+    if is_transpose and x.transpose_of is not None:
+        return x.transpose_of
     result = lw.emit("permute", [x], x.dtype, shape, axes=axes)
-    if list(axes) == [*range(x.rank - 2), x.rank - 1, x.rank - 2]:
+    if is_transpose:
         result.transpose_of = x
     return result
 

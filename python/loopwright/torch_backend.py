@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass, field
 
 import torch
+from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
@@ -39,8 +40,8 @@ def compile_dynamo(module, example_inputs, settings):
     """A graph of Dynamo as a function with forward and backward."""
     compile_graph = lambda graph, inputs: compile_aten(graph, settings)  # noqa: E731
     return aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph, inference_compiler=compile_graph,
-                        decompositions=torch._decomp.core_aten_decompositions(), keep_inference_input_mutations=True)(
-        module, example_inputs)
+                        decompositions=torch._decomp.core_aten_decompositions(), keep_inference_input_mutations=True,
+                        partition_fn=min_cut_rematerialization_partition)(module, example_inputs)
 
 
 def compile_aten(graph, settings):
