@@ -106,6 +106,26 @@ class _PartModule(torch.nn.Module):
         return results[0] if self.single else results
 
 
+def find_base(term):
+    """The value that a chain of views starts from, and functions from that tensor to the view."""
+    if term.transpose_of is not None:
+        base, views = find_base(term.transpose_of)
+        return base, [*views, lambda tensor: tensor.transpose(-2, -1)]
+    if term.rows_of is not None:
+        base, views = find_base(term.rows_of)
+        return base, [*views, lambda tensor: tensor.flatten(0, -2)]
+    return term, []
+
+
+def make_views(results, views):
+    made = []
+    for result, steps in zip(results, views):
+        for step in steps:
+            result = step(result)
+        made.append(result)
+    return tuple(made)
+
+
 class Part:
     """One FX graph as kernels. Programs are made for the strides that arrive; what cannot be served runs in PyTorch."""
 
@@ -144,7 +164,7 @@ class Part:
         return failures
 
     def _lower(self, values, failures):
-        """(graph, sources, returned, device); `values` are the tensors whose strides count; None only asks what is covered."""
+        """(graph, sources, results, device); `values` are the tensors whose strides count; None only asks what is covered."""
         lowering = Lowering("torch_compile", *self._name_symbols())
         sources, devices = [], set()
         for i, node in enumerate(self.inputs):
@@ -202,21 +222,29 @@ class Part:
         return words, ranges
 
     def _describe_results(self, lowering):
-        returned, places = [], {}
+        """What the kernels give and, where a result is a view of something, the views that PyTorch makes of it: no copy."""
+        returned, places, views = [], {}, []
+        written = {n.args[0] for n in self.graph.graph.nodes if str(n.target) == "aten.copy_.default"}
+        arguments = {lowering.terms[n].name: i for i, n in enumerate(self.inputs) if n in lowering.terms and n not in written}
         for node in [self.results] if isinstance(self.results, torch.fx.Node) else self.results:
+            views.append([])
             if not isinstance(node, torch.fx.Node):
                 returned.append(("object", node))
             elif node in self.inputs:
                 returned.append(("argument", self.inputs.index(node)))
             elif isinstance(node.meta.get("val"), torch.Tensor):
-                term = lowering.fresh(lowering.terms[node])
+                base, views[-1] = find_base(lowering.terms[node])
+                if base.name in arguments:
+                    returned.append(("argument", arguments[base.name]))
+                    continue
+                term = lowering.fresh(base)
                 if term.name not in places:
                     places[term.name] = len(places)
                     lowering.output(term)
                 returned.append(("output", places[term.name]))
             else:
                 raise _errors.make("unsupported", "unsupported: a result that is a computed number")
-        return returned
+        return returned, (lambda results: make_views(results, views)) if any(views) else tuple
 
     def _miss(self, values, error, seen):
         if self.programs >= MAX_PROGRAMS:
@@ -225,9 +253,9 @@ class Part:
         lowered = self._lower(values, failures)
         if lowered is None:
             raise _errors.make("unsupported", f"unsupported: {failures}")
-        graph, sources, returned, device = lowered
+        graph, sources, (returned, shaped), device = lowered
         plan = _core.plan_graph(graph, self.settings.databases, self.settings.on_miss, device)
-        self.call.add(plan, sources, [], [], returned, tuple)
+        self.call.add(plan, sources, [], [], returned, shaped)
         self.programs += 1
         self.settings.made.append((graph, device, plan))
 
