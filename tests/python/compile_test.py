@@ -291,15 +291,11 @@ def test_subclasses_are_refused():
         call(torch.ones(3).as_subclass(Mine))
 
 
-def test_gradients_are_refused_and_nothing_else():
-    call, x = lw.compile(Scale()), torch.randn(2, 8, requires_grad=True)
+def test_loaded_plans_refuse_gradients():
+    call, x = lw.load(lw.Graph.parse("graph g\ninput x: f32[2]\noutput y = neg(x)")), torch.ones(2, requires_grad=True)
     call(x)
-    with torch.enable_grad(), pytest.raises(lw.Unsupported, match="requires a gradient(?s:.*)no_grad"):
+    with torch.enable_grad(), pytest.raises(lw.Unsupported, match="`x` requires a gradient(?s:.*)no_grad"):
         call(x)
-    with torch.enable_grad():
-        same(lw.compile(lambda a: a * 2)(torch.ones(2)), torch.full((2,), 2.0))
-    with torch.inference_mode():
-        call(torch.randn(2, 8))
 
 
 def test_uncovered_ops_are_all_named_with_their_lines():
