@@ -48,7 +48,11 @@ class Compiled:
         self.programs = []
         self.training = None  # made by the first call that a gradient flows through
         self._lock = threading.RLock()
-        self.__signature__ = inspect.signature(target.forward if isinstance(target, torch.nn.Module) else target)
+        try:
+            self.__signature__ = inspect.signature(target.forward if isinstance(target, torch.nn.Module) else target)
+        except ValueError:
+            raise TypeError(f"compile takes a Python function or a torch.nn.Module; {target!r} does not tell its parameters, a "
+                            "lambda that calls it does") from None
         self.__name__ = getattr(target, "__name__", type(target).__name__)
         self.__doc__ = getattr(target, "__doc__", None)
         self.names, self.keyword_names = [], []

@@ -291,6 +291,11 @@ def test_subclasses_are_refused():
         call(torch.ones(3).as_subclass(Mine))
 
 
+def test_a_function_that_does_not_tell_its_parameters_is_refused():
+    with pytest.raises(TypeError, match="a lambda that calls it"):
+        lw.compile(torch.sin)
+
+
 def test_loaded_plans_refuse_gradients():
     call, x = lw.load(lw.Graph.parse("graph g\ninput x: f32[2]\noutput y = neg(x)")), torch.ones(2, requires_grad=True)
     call(x)
