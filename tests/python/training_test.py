@@ -125,7 +125,7 @@ def test_forward_and_backward_are_tuned(tmp_path, device):
     assert len(report["workloads"]) >= 4
     y = call(x)
     y.sum().backward()
-    assert "(not tuned)" not in lw.explain(call)
+    assert "(not tuned): serves" not in lw.explain(call)
 
 
 def test_saved_views_are_not_copied(monkeypatch):
