@@ -61,6 +61,10 @@ std::string format_date(std::int64_t unix_ns);
 std::string format_number(double value, int digits = 3);
 std::string shorten_digest(const std::string& digest);
 
+/// Bytes that are no UTF-8 (of a file, of an argument) become U+FFFD: JSON has no other place for them.
+std::string json_text(const nlohmann::json& value, int indent = -1);
+/// To standard error. What cannot be written there is lost and stops nothing.
+void write_stderr(const std::string& text);
 /// To standard error, as text or as {"error": {...}}.
 void print_error(const Error& error, bool json);
 void print_json(const nlohmann::json& value);
