@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 
 namespace loopwright::cli {
@@ -122,6 +123,14 @@ std::string format_date(std::int64_t unix_ns) {
 }
 
 std::string shorten_digest(const std::string& digest) { return digest.substr(0, 8); }
+
+std::string quote_for_shell(const std::string& word) {
+  const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("/._-+:=@%,", c) != nullptr; };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
 
 std::string json_text(const nlohmann::json& value, int indent) {
   return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);

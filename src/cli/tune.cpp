@@ -117,7 +117,7 @@ void add_tune(CLI::App& app, Context& context) {
   tune->add_option("--max-trials", arguments->options.max_trials,
                    "trials for each workload; 0 = as the budget allows")
       ->check(kCount);
-  tune->add_option("--seed", arguments->options.seed, "seed of the search")->capture_default_str();
+  tune->add_option("--seed", arguments->options.seed, "seed of the search")->check(kCount)->capture_default_str();
   tune->add_option("--search", arguments->options.search, "how candidates are proposed")
       ->check(CLI::IsMember({"evolution", "random"}))
       ->capture_default_str();

@@ -267,7 +267,7 @@ Result<std::int64_t> Reader::expect_integer(std::string_view asked) {
   const std::uint64_t limit = std::uint64_t{INT64_MAX} + (negative ? 1 : 0);
   if (token.integer > limit)
     return error_at(token, ErrorCode::size_overflow, "cannot read " + std::string(asked),
-                    token.text + " does not fit a signed 64-bit integer");
+                    token.text + " does not fit a signed 64-bit integer", "an integer from -2^63 to 2^63 - 1");
   const std::uint64_t magnitude = next().integer;
   return static_cast<std::int64_t>(negative ? 0 - magnitude : magnitude);
 }

@@ -30,6 +30,43 @@ TEST_F(Program, CountsBelowZeroAreRefused) {
   }
 }
 
+TEST_F(Program, SeedsBelowZeroAreRefused) {
+  for (const char* command : {"tune", "run", "bench"}) {
+    const Ended e = run({command, small_graph(), "--db", file("t.db"), "--seed", "-1"});
+    EXPECT_EQ(e.exit, 1) << command;
+    EXPECT_NE(e.err.find("`-1` is no count"), std::string::npos) << e.err;
+  }
+}
+
+TEST_F(Program, AGraphThatComputesNothingIsRefusedBeforeADatabaseIsMade) {
+  const std::string graph = write("none.lw", "graph none\ninput x: f32[4]\ny = exp(x)\n");
+  EXPECT_EQ(run({"show", graph}).exit, 0) << "it is a graph";
+  for (const auto& words : {std::vector<std::string>{"tune", graph, "--db", file("t.db")}, {"tune", small_graph(), graph, "--db", file("t.db")},
+                            {"run", graph, "--db", file("t.db")}, {"bench", graph, "--db", file("t.db")},
+                            {"quickstart", graph, "--db", file("t.db")}, {"show", graph, "naive"}}) {
+    const Ended e = run(words);
+    EXPECT_EQ(e.exit, 1) << words[0];
+    EXPECT_NE(e.err.find("neither an output nor an update"), std::string::npos) << words[0] << e.err;
+    EXPECT_FALSE(fs::exists(file("t.db"))) << words[0];
+  }
+}
+
+TEST_F(Program, AFileWithoutAnEndIsRefused) {
+  for (const auto& words : {std::vector<std::string>{"show", "/dev/zero"}, {"tune", "/dev/zero", "--db", file("t.db")},
+                            {"show", small_graph(), "scheduled", "--trace", "/dev/zero"}, {"db", "import", file("t.db"), "/dev/zero"}}) {
+    const Ended e = run(words);
+    EXPECT_EQ(e.exit, 1) << words[0] << e.err;
+    EXPECT_NE(e.err.find("works: "), std::string::npos) << e.err;
+  }
+}
+
+TEST_F(Program, AGraphIsReadFromAPipe) {
+  const std::string program = LOOPWRIGHT_BIN_DIR "/loopwright";
+  const std::string command = "cat '" + small_graph() + "' | '" + program + "' show /dev/stdin naive >'" + file("out") + "'";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_NE(read("out").find("exp("), std::string::npos) << read("out");
+}
+
 TEST_F(Program, TuneTakesFilesOrWhatIsWanted) {
   EXPECT_EQ(run({"tune"}).exit, 1);
   EXPECT_EQ(run({"tune", "--wanted", small_graph()}).exit, 1);
