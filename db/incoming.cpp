@@ -134,7 +134,11 @@ Result<Incoming> read_incoming(std::istream& in, bool with_artifacts) {
   std::array<std::vector<AnyRow>, std::variant_size_v<AnyRow>> by_table;
   std::string line;
   bool has_head = false;
-  for (std::int64_t number = 1; std::getline(in, line); ++number) {
+  for (std::int64_t number = 1;; ++number) {
+    // Looked at first, because a line of something else (a device, an image) may have no end.
+    if (const int first = in.peek(); first != std::istream::traits_type::eof() && first != '{' && first != '#' && first != '\n')
+      return make_line_error(number, "not a JSON object with a field `table`");
+    if (!std::getline(in, line)) break;
     if (line.starts_with("# uuid ")) incoming.uuid = line.substr(7);
     if (line.empty() || line.front() == '#') continue;
     std::string table = read_line_table(line);

@@ -60,17 +60,28 @@ void sync_to_disk(const std::string& path, int flags) {
   close(descriptor);
 }
 
-Status write_new_file(const std::string& path, bool use_wal) {
-  LW_TRY(auto connection, Connection::open(path, Connection::Mode::create, 0));
-  LW_CHECK(connection->execute(use_wal ? "PRAGMA journal_mode = WAL" : "PRAGMA journal_mode = DELETE"));
-  LW_CHECK(connection->execute("PRAGMA application_id = " + std::to_string(kApplicationId)));
-  LW_CHECK(migrate(*connection, list_migrations()));
-  LW_TRY(auto statement, connection->prepare("INSERT INTO meta(key, value) VALUES (?, ?)"));
+Status write_meta(Connection& connection) {
+  LW_TRY(auto statement, connection.prepare("INSERT INTO meta(key, value) VALUES (?, ?)"));
   const std::pair<const char*, std::string> facts[] = {{"uuid", make_uuid()},
                                                        {"generation", "1"},
                                                        {"created_by", "loopwright " LOOPWRIGHT_VERSION},
                                                        {"created_ns", std::to_string(read_clock_ns())}};
   for (const auto& [key, value] : facts) LW_CHECK(statement.bind(key).bind(value).run());
+  return Unit{};
+}
+
+Status write_new_file(const std::string& path, bool use_wal) {
+  LW_TRY(auto connection, Connection::open(path, Connection::Mode::create, 0));
+  LW_CHECK(connection->execute(use_wal ? "PRAGMA journal_mode = WAL" : "PRAGMA journal_mode = DELETE"));
+  LW_CHECK(connection->execute("PRAGMA application_id = " + std::to_string(kApplicationId)));
+  LW_CHECK(migrate(*connection, list_migrations()));
+  LW_CHECK(write_meta(*connection));
+  if (!use_wal) return Unit{};
+  // Only the file itself gets its new name. Closing would empty the log into it too, but says nothing when the disk is
+  // full: then the database would stay behind in a log that nobody finds.
+  LW_TRY(const std::int64_t busy, connection->query_int("PRAGMA wal_checkpoint(TRUNCATE)"));
+  if (busy != 0)
+    return make_file_error(ErrorCode::db_locked, "make the database", "another program opened the unfinished file", path, {});
   return Unit{};
 }
 

@@ -1,6 +1,7 @@
 #include "tuner/build_pool.h"
 
 #include <chrono>
+#include <system_error>
 
 #include "tuner/interruption.h"
 
@@ -8,7 +9,11 @@ namespace loopwright::tuner {
 
 BuildPool::BuildPool(int threads, Interruption* interruption) : interruption_(interruption) {
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { serve(); });
+  try {
+    for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { serve(); });
+  } catch (const std::system_error&) {
+    // The system has no more threads to give: those that started do the work.
+  }
 }
 
 BuildPool::~BuildPool() {

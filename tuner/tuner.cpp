@@ -9,6 +9,7 @@
 #include "db/query.h"
 #include "db/record.h"
 #include "src/driver/planner.h"
+#include "src/graph/group.h"
 #include "src/support/digest.h"
 #include "tuner/interruption.h"
 #include "tuner/metered_device.h"
@@ -378,7 +379,10 @@ Result<std::vector<TuneReport>> tune_all_with(const Workbench& bench, const std:
                                               const TuneOptions& options, const TuneObserver& observer,
                                               const TuneStop& stop) {
   std::vector<NextGraph> graphs;
-  for (const TuneJob& job : jobs) graphs.push_back({job.graph.name(), job.graph.text(), job.probes});
+  for (const TuneJob& job : jobs) {
+    LW_CHECK(graph::check_computes(job.graph));
+    graphs.push_back({job.graph.name(), job.graph.text(), job.probes});
+  }
   return run_each(bench, std::move(graphs), options, observer, stop);
 }
 

@@ -37,7 +37,7 @@ void add_bench(CLI::App& app, Context& context) {
   bench->add_option("files", a->files, "graph files (.lw)")->required()->check(CLI::ExistingFile);
   bench->add_option("--db", a->databases, "databases, most important first")->capture_default_str();
   bench->add_option("--symbol", a->symbols, "a symbol's value: tokens=17 (default: a few typical shapes)");
-  bench->add_option("--seed", a->seed, "of the random data")->capture_default_str();
+  bench->add_option("--seed", a->seed, "of the random data")->check(kCount)->capture_default_str();
   bench->add_option("--device", a->device, "cpu, cuda or cuda:N (+reused: with buffers that stay in the caches)")
       ->default_val("cpu");
   set_body(bench, context, [a, &context] { return run_bench(*a, context); });

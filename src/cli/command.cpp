@@ -98,7 +98,7 @@ const CLI::Validator kCount(
     "COUNT");
 
 Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std::vector<Symbol>& symbols,
-                                const std::function<std::int64_t(const Symbol&)>& missing) {
+                                const std::function<std::int64_t(const Symbol&)>& missing, const std::string& option) {
   Bindings given;
   for (const std::string& text : texts) {
     const std::size_t equals = text.find('=');
@@ -106,7 +106,7 @@ Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std
     const std::int64_t value =
         equals == std::string::npos ? 0 : std::strtoll(text.c_str() + equals + 1, &end, 10);
     if (equals == std::string::npos || end == text.c_str() + equals + 1 || *end != '\0')
-      return Error{ErrorCode::syntax, "a symbol's value", "`" + text + "`", "--symbol", "--symbol tokens=17"};
+      return Error{ErrorCode::syntax, "a symbol's value", "`" + text + "`", option, option + " tokens=17"};
     given[text.substr(0, equals)] = value;
   }
   Bindings bindings;
@@ -116,14 +116,14 @@ Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std
     auto it = given.find(s.name);
     const std::int64_t value = it != given.end() ? it->second : missing(s);
     if (value < s.lo || value > s.hi)
-      return Error{ErrorCode::out_of_range, "a value for symbol " + s.name, std::to_string(value), "--symbol",
+      return Error{ErrorCode::out_of_range, "a value for symbol " + s.name, std::to_string(value), option,
                    std::to_string(s.lo) + " to " + std::to_string(s.hi)};
     bindings[s.name] = value;
     if (it != given.end()) given.erase(it);
   }
   if (!given.empty())
     return Error{ErrorCode::unknown_name, "a symbol of the graph", "`" + given.begin()->first + "`",
-                 "--symbol", known.empty() ? "the graph has no symbols" : known};
+                 option, known.empty() ? "the graph has no symbols" : known};
   return bindings;
 }
 
@@ -132,9 +132,10 @@ Result<double> parse_duration_s(const std::string& text) {
   const double number = std::strtod(text.c_str(), &end);
   const std::string unit = end;
   const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
-  if (end == text.c_str() || scale == 0 || !(number > 0))
+  constexpr double kYear_s = 365 * 24 * 3600.0;
+  if (end == text.c_str() || scale == 0 || !(number > 0) || number * scale > kYear_s)
     return Error{ErrorCode::syntax, "a duration", "`" + text + "`", "",
-                 "a positive number with s, m or h: 90s, 30m, 2h"};
+                 "a positive number with s, m or h, at most a year: 90s, 30m, 2h"};
   return number * scale;
 }
 

@@ -58,10 +58,11 @@ Result<Target> find_target(const std::string& device);
 extern const CLI::Validator kCount;
 
 /// `tokens=17`, as given by repeated --symbol options. A name the graph does not know, or a value outside the symbol's
-/// range, is an error; a symbol that is not given takes `missing(symbol)`.
+/// range, is an error that names `option`; a symbol that is not given takes `missing(symbol)`.
 Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std::vector<Symbol>& symbols,
-                                const std::function<std::int64_t(const Symbol&)>& missing);
-/// `90`, `90s`, `30m`, `2h` in seconds.
+                                const std::function<std::int64_t(const Symbol&)>& missing,
+                                const std::string& option = "--symbol");
+/// `90`, `90s`, `30m`, `2h` in seconds; a year at most.
 Result<double> parse_duration_s(const std::string& text);
 
 void add_tune(CLI::App& app, Context& context);  // tune, resume

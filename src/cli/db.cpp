@@ -286,7 +286,7 @@ Result<Exit> run_rebuild(TuneOptions options, const Context& context) {
   const auto leave = [&](const std::vector<TuneReport>&) {
     // Every variant was committed when it was done; what is still wanting is found again.
     const std::string device = options.device == "cpu" ? "" : " --device " + options.device;
-    print_note("stopped; go on with: loopwright db rebuild " + options.database + device, context.json);
+    print_note("stopped; go on with: loopwright db rebuild " + quote_for_shell(options.database) + device, context.json);
     if (context.json) print_json(nlohmann::json::array());
     std::fflush(stdout);
     std::_Exit(kPartial);

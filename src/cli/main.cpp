@@ -1,8 +1,14 @@
 // The program `loopwright`.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -27,11 +33,36 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
+bool wants_json(int argc, char** argv) {
+  return std::any_of(argv + 1, argv + argc, [](const char* word) { return std::strcmp(word, "--json") == 0; });
+}
+
+/// A standard stream that the caller closed must not become the number of a file that is opened later: what is printed
+/// would go into it. Writing to the stand-in fails, as writing to a closed stream does.
+void occupy_standard_streams() {
+  while (true) {
+    const int fd = ::open("/dev/null", O_RDONLY);
+    if (fd > STDERR_FILENO) ::close(fd);
+    if (fd < 0 || fd > STDERR_FILENO) return;
+  }
+}
+
+/// What was printed counts only when it arrived.
+int finish_output(int exit, bool json) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if ((flushed && std::ferror(stdout) == 0) || exit != kOk) return exit;
+  print_error({ErrorCode::io, "write the result", errno != 0 ? std::strerror(errno) : "the stream does not take any more",
+               "standard output", "a stream that is open, and space where it ends"}, json);
+  return kFailed;
+}
+
 /// Says which commands there are where one is missing or unknown, and else what the argument library says.
 int report_usage(CLI::App& app, const CLI::ParseError& e, int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
-  const bool json = std::find(words.begin(), words.end(), "--json") != words.end();
+  const bool json = wants_json(argc, argv);
   CLI::App* level = &app;
+  std::string path = "loopwright";
   std::vector<std::string> names = command_names(app);
   for (const std::string& word : words) {
     if (names.empty()) break;
@@ -43,9 +74,10 @@ int report_usage(CLI::App& app, const CLI::ParseError& e, int argc, char** argv)
       return kUsage;
     }
     level = level->get_subcommand(word);
+    path += " " + word;
     names = command_names(*level);
   }
-  const std::string works = names.empty() ? "loopwright " + level->get_name() + " --help lists what it takes"
+  const std::string works = names.empty() ? path + " --help lists what it takes"
                                           : fmt::format("{}", fmt::join(names, ", "));
   print_error({ErrorCode::wrong_arguments, "read the command line", e.what(), "", works}, json);
   return kUsage;
@@ -85,14 +117,18 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is then an error of the write, as a full disk is
+  const bool json = wants_json(argc, argv);
   try {
-    return run(argc, argv);
+    return finish_output(run(argc, argv), json);
   } catch (const std::bad_alloc&) {
     print_error({ErrorCode::out_of_memory, "do what was asked", "there is not enough memory", "",
-                 "smaller sizes (--symbol), or a machine with more memory"}, false);
+                 "smaller sizes (--symbol), or a machine with more memory"}, json);
     return kFailed;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "loopwright: a bug, please report it with the command line: {}\n", e.what());
+    if (std::ferror(stdout) != 0) return finish_output(kOk, json);  // printing throws when nothing takes it
+    print_error({ErrorCode::bug, "do what was asked", e.what(), "", "a report of this bug with the command line"}, json);
     return kFailed;
   }
 }

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 
 namespace loopwright::cli {
@@ -123,6 +124,22 @@ std::string format_date(std::int64_t unix_ns) {
 
 std::string shorten_digest(const std::string& digest) { return digest.substr(0, 8); }
 
+std::string quote_for_shell(const std::string& word) {
+  const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("/._-+:=@%,", c) != nullptr; };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string json_text(const nlohmann::json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void write_stderr(const std::string& text) {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+}
+
 void print_error(const Error& error, bool json) {
   if (json) {
     const nlohmann::json value = {{"error",
@@ -131,17 +148,16 @@ void print_error(const Error& error, bool json) {
                                     {"found", error.found},
                                     {"where", error.where},
                                     {"works", error.works}}}};
-    fmt::print(stderr, "{}\n", value.dump());
+    write_stderr(json_text(value) + "\n");
   } else {
-    fmt::print(stderr, "loopwright: {}\n", error.message());
+    write_stderr("loopwright: " + error.message() + "\n");
   }
 }
 
 void print_note(const std::string& text, bool json) {
-  if (json) fmt::print(stderr, "{}\n", nlohmann::json{{"note", text}}.dump());
-  else fmt::print(stderr, "{}\n", text);
+  write_stderr((json ? json_text({{"note", text}}) : text) + "\n");
 }
 
-void print_json(const nlohmann::json& value) { fmt::print("{}\n", value.dump(2)); }
+void print_json(const nlohmann::json& value) { fmt::print("{}\n", json_text(value, 2)); }
 
 }  // namespace loopwright::cli

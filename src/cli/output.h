@@ -60,7 +60,13 @@ std::string format_bytes(std::int64_t bytes);
 std::string format_date(std::int64_t unix_ns);
 std::string format_number(double value, int digits = 3);
 std::string shorten_digest(const std::string& digest);
+/// As a shell reads it back: in quotes where it holds anything that a shell would take apart.
+std::string quote_for_shell(const std::string& word);
 
+/// Bytes that are no UTF-8 (of a file, of an argument) become U+FFFD: JSON has no other place for them.
+std::string json_text(const nlohmann::json& value, int indent = -1);
+/// To standard error. What cannot be written there is lost and stops nothing.
+void write_stderr(const std::string& text);
 /// To standard error, as text or as {"error": {...}}.
 void print_error(const Error& error, bool json);
 void print_json(const nlohmann::json& value);

@@ -86,11 +86,11 @@ void ProgressView::update(const TuneProgress& p) {
     draw(p);
   } else if (is_worth_a_line(p)) {
     if (mode_ == Mode::json) {
-      fmt::print(stderr, "{}\n", to_json(p).dump());
+      write_stderr(json_text(to_json(p)) + "\n");
     } else {
-      fmt::print(stderr, "[{}] {}/{} {} {}: {} trial{} ({}), best {}, {} left\n", clock_text(p.elapsed_s),
-                 p.workload_index + 1, p.workload_count, p.workload, p.phase, p.trials, p.trials == 1 ? "" : "s", outcome_list(p),
-                 best_text(p), clock_text(p.left_s));
+      write_stderr(fmt::format("[{}] {}/{} {} {}: {} trial{} ({}), best {}, {} left\n", clock_text(p.elapsed_s),
+                                 p.workload_index + 1, p.workload_count, p.workload, p.phase, p.trials,
+                                 p.trials == 1 ? "" : "s", outcome_list(p), best_text(p), clock_text(p.left_s)));
     }
     last_line_s_ = p.elapsed_s;
   }
@@ -117,7 +117,7 @@ void ProgressView::draw(const TuneProgress& p) {
     frame += "\r\033[K" + line.substr(0, width) + "\n";
     ++drawn_lines_;
   }
-  fmt::print(stderr, "{}", frame);
+  write_stderr(frame);
   std::fflush(stderr);
 }
 

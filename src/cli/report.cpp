@@ -38,7 +38,7 @@ nlohmann::json to_json(const TuneReport& r, const std::string& resume) {
 }
 
 std::string resume_command(const std::string& run, const std::string& database) {
-  return "loopwright resume " + (run.empty() ? "" : run.substr(0, 12) + " ") + "--db " + database;
+  return "loopwright resume " + (run.empty() ? "" : run.substr(0, 12) + " ") + "--db " + quote_for_shell(database);
 }
 
 /// What all reports together come to.

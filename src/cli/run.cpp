@@ -76,7 +76,7 @@ void add_run(CLI::App& app, Context& context) {
   run->add_option("file", a->file, "graph file (.lw)")->required()->check(CLI::ExistingFile);
   run->add_option("--db", a->databases, "databases, most important first")->capture_default_str();
   run->add_option("--symbol", a->symbols, "a symbol's value: tokens=17");
-  run->add_option("--seed", a->seed, "of the random data")->capture_default_str();
+  run->add_option("--seed", a->seed, "of the random data")->check(kCount)->capture_default_str();
   run->add_option("--on-miss", a->on_miss,
                   "kernels without a tuned variant: fail, take the general one, compile now")
       ->check(CLI::IsMember({"strict", "default", "jit"}))

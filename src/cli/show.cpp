@@ -1,14 +1,13 @@
 // show: any form of a graph's kernels.
 #include <fmt/format.h>
 
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "loopwright/compile.h"
 #include "src/cli/command.h"
 #include "src/cli/output.h"
+#include "src/support/read_file.h"
 
 namespace loopwright::cli {
 namespace {
@@ -18,6 +17,8 @@ const std::map<std::string, Form> kForms = {
     {"scheduled", Form::scheduled}, {"trace", Form::trace},   {"flat", Form::flat},
     {"emittable", Form::emittable}, {"source", Form::source}, {"assembly", Form::assembly},
 };
+
+constexpr std::size_t kMostTraceBytes = 4 << 20;
 
 struct ShowArguments {
   std::string file, form = "graph", target, picks, trace_file;
@@ -32,12 +33,7 @@ Result<Exit> run_show(ShowArguments arguments, const Context& context) {
   }
   LW_TRY(arguments.options.picks, parse_picks(arguments.picks));
   if (!arguments.trace_file.empty()) {
-    std::ifstream in(arguments.trace_file);
-    if (!in)
-      return Error{ErrorCode::io, "a trace file", "cannot read " + arguments.trace_file, "--trace", ""};
-    std::stringstream text;
-    text << in.rdbuf();
-    arguments.options.trace = text.str();
+    LW_TRY(arguments.options.trace, read_file(arguments.trace_file, kMostTraceBytes));
   }
   LW_TRY(const std::string text, show(graph, kForms.at(arguments.form), arguments.options));
   if (context.json) print_json({{"form", arguments.form}, {"text", text}});

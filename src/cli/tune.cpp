@@ -26,6 +26,8 @@ struct TuneArguments {
   bool no_cost_model = false;
 };
 
+constexpr int kMostBuildThreads = 1024;
+
 /// `tokens=4096,batch=2` → one probe.
 Result<std::vector<Bindings>> parse_probes(const std::vector<std::string>& texts, const Graph& graph) {
   std::vector<Bindings> probes;
@@ -36,7 +38,7 @@ Result<std::vector<Bindings>> parse_probes(const std::vector<std::string>& texts
       parts.push_back(text.substr(at, comma - at));
       at = comma + 1;
     }
-    LW_TRY(Bindings probe, parse_bindings(parts, graph.symbols(), [](const Symbol& s) { return s.hi; }));
+    LW_TRY(Bindings probe, parse_bindings(parts, graph.symbols(), [](const Symbol& s) { return s.hi; }, "--shapes"));
     probes.push_back(std::move(probe));
   }
   return probes;
@@ -115,13 +117,14 @@ void add_tune(CLI::App& app, Context& context) {
   tune->add_option("--max-trials", arguments->options.max_trials,
                    "trials for each workload; 0 = as the budget allows")
       ->check(kCount);
-  tune->add_option("--seed", arguments->options.seed, "seed of the search")->capture_default_str();
+  tune->add_option("--seed", arguments->options.seed, "seed of the search")->check(kCount)->capture_default_str();
   tune->add_option("--search", arguments->options.search, "how candidates are proposed")
       ->check(CLI::IsMember({"evolution", "random"}))
       ->capture_default_str();
   tune->add_flag("--no-cost-model", arguments->no_cost_model, "propose without the learned ranking");
   tune->add_option("--jobs", arguments->options.build_threads, "threads that compile; 0 = all cores")
-      ->check(kCount);
+      ->check(kCount)
+      ->check(CLI::Range(0, kMostBuildThreads));
   tune->add_option("--shapes", arguments->probes, "a shape to tune for besides the range's own: tokens=4096");
   tune->add_option("--worker", arguments->options.worker_path,
                    "the program that measures (default: beside this one)");

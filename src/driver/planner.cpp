@@ -16,6 +16,7 @@ class Planner {
   }
 
   Result<Planned> run() {
+    LW_CHECK(graph::check_computes(graph_));
     planned_.spec.name = graph_.name();
     planned_.spec.graph_digest = sha256_hex(graph_.text());
     planned_.spec.symbols = graph_.symbols();

@@ -86,6 +86,7 @@ Result<std::string> show_group(const graph::Workload& workload, Form form, const
 
 Result<std::string> show(const Graph& graph, Form form, const ShowOptions& options) {
   if (form == Form::graph) return graph.text();
+  LW_CHECK(graph::check_computes(graph));
   const std::vector<graph::Group> groups = graph::group_ops(graph);
   const int count = static_cast<int>(groups.size());
   if (options.group >= count)

@@ -2,12 +2,11 @@
 #include "loopwright/graph.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "src/graph/composites.h"
 #include "src/graph/ops.h"
 #include "src/graph/text_format.h"
+#include "src/support/read_file.h"
 #include "src/support/text.h"
 
 namespace loopwright {
@@ -251,7 +250,10 @@ Result<Value> Graph::silu(Value x) { return apply("silu", {x}); }
 Status Graph::output(const std::string& name, Value value) {
   const std::string asked = "output " + name;
   const Node& source = node(value);
-  if (source.name == name && source.op != "input") {
+  if (source.name == name && source.op == "input")
+    return Error{ErrorCode::duplicate_name, asked, "`" + name + "` is an input, and an output is a tensor of its own", "",
+                 "another name for the copy, as in `output " + name + "_copy = " + name + "`"};
+  if (source.name == name) {
     for (const Output& other : outputs_)
       if (other.name == name)
         return Error{ErrorCode::duplicate_name, asked, "`" + name + "` is an output already", "",
@@ -306,12 +308,8 @@ Result<Graph> Graph::parse(std::string_view text, const std::string& file) {
 }
 
 Result<Graph> Graph::load(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return Error{ErrorCode::io, "read " + path, "it cannot be opened", "", "a readable .lw file"};
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (stream.bad()) return Error{ErrorCode::io, "read " + path, "reading failed", "", "a readable .lw file"};
-  return parse(text.str(), path);
+  LW_TRY(const std::string text, read_file(path, graph::kMaxTextBytes));
+  return parse(text, path);
 }
 
 }  // namespace loopwright

@@ -149,6 +149,12 @@ std::set<Id> find_shared(const Graph& g, const Partition& partition, const std::
 
 }  // namespace
 
+Status check_computes(const Graph& g) {
+  if (!g.outputs().empty() || !g.updates().empty()) return Unit{};
+  return Error{ErrorCode::wrong_arguments, "compute graph " + g.name(), "it has neither an output nor an update", "",
+               "`output NAME` with a value of the graph, or `update INPUT = VALUE`"};
+}
+
 std::vector<Group> group_ops(const Graph& g) {
   const Partition partition = partition_ops(g);
   std::vector<int> home(g.nodes().size(), -1);

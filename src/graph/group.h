@@ -23,4 +23,7 @@ struct Group {
 /// are recomputed in each consumer.
 std::vector<Group> group_ops(const Graph& g);
 
+/// An error for a graph without outputs and updates: it reads as one, but there is nothing to compute.
+Status check_computes(const Graph& g);
+
 }  // namespace loopwright::graph

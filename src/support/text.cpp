@@ -24,6 +24,7 @@ class Scanner {
 
   std::vector<Token> tokens;
   std::string problem;  ///< set when scan() returns false; the place is that of `tokens.back()`
+  std::string works;    ///< set with `problem`
 
   bool scan() {
     while (at_ < text_.size()) {
@@ -91,6 +92,12 @@ class Scanner {
     return true;
   }
 
+  bool fail(std::string what, std::string what_works) {
+    problem = std::move(what);
+    works = std::move(what_works);
+    return false;
+  }
+
   bool scan_number() {
     Token& token = start(TokenKind::integer);
     const bool hex = text_[at_] == '0' && (look(1) | 0x20) == 'x';
@@ -104,8 +111,7 @@ class Scanner {
     token.text = text_.substr(at_, end - at_);
     token.real = std::strtod(token.text.c_str(), nullptr);
     if (token.kind == TokenKind::real && std::isinf(token.real)) {
-      problem = "the number " + token.text + " does not fit float64";
-      return false;
+      return fail("the number " + token.text + " does not fit float64", "a magnitude below 1.8e308, or inf");
     }
     const std::size_t suffix = end;
     while (end < text_.size() && is_word(text_[end])) ++end;
@@ -113,10 +119,10 @@ class Scanner {
     if (token.kind == TokenKind::integer) {
       const char* first = token.text.data() + (hex ? 2 : 0);
       const char* last = token.text.data() + token.text.size();
+      if (first == last) return fail("`" + token.text + "` without digits", "0x1f, or a decimal number");
       const auto parsed = std::from_chars(first, last, token.integer, hex ? 16 : 10);
       if (parsed.ec != std::errc() || parsed.ptr != last) {
-        problem = "the integer " + token.text + " does not fit 64 bits";
-        return false;
+        return fail("the integer " + token.text + ", which does not fit 64 bits", "an integer below 2^64");
       }
     }
     at_ = end;
@@ -136,13 +142,11 @@ class Scanner {
       else if (c == 't') token.text += '\t';
       else if (c == '"' || c == '\\') token.text += c;
       else {
-        problem = "an unknown escape in a string";
-        return false;
+        return fail("an unknown escape in a string", R"(\n, \t, \" and \\)");
       }
     }
     if (look(0) != '"') {
-      problem = "a string without its closing quote";
-      return false;
+      return fail("a string without its closing quote", "a closing quote on the same line; \\n stands for a line's end");
     }
     ++at_;
     return true;
@@ -151,8 +155,8 @@ class Scanner {
   bool scan_punctuation(char c) {
     Token& token = start(TokenKind::punctuation);
     if (c < 0x21 || c > 0x7e) {
-      problem = "the byte " + std::to_string(static_cast<unsigned char>(c)) + ", which belongs to no word";
-      return false;
+      return fail("the byte " + std::to_string(static_cast<unsigned char>(c)) + ", which belongs to no word",
+                  "printable ASCII and spaces; anything may stand in a comment, after #");
     }
     constexpr std::string_view kPairs[] = {"->", "..", "<=", ">=", "==", "!=", "<<", ">>", "&&", "||"};
     std::size_t length = 1;
@@ -215,7 +219,7 @@ Result<Reader> Reader::read(std::string_view text, std::string source, bool join
   reader.tokens_ = std::move(scanner.tokens);
   if (!good) {
     return reader.error_at(reader.tokens_.back(), ErrorCode::syntax, "cannot read the text",
-                           "found " + scanner.problem);
+                           "found " + scanner.problem, scanner.works);
   }
   return reader;
 }
@@ -263,7 +267,7 @@ Result<std::int64_t> Reader::expect_integer(std::string_view asked) {
   const std::uint64_t limit = std::uint64_t{INT64_MAX} + (negative ? 1 : 0);
   if (token.integer > limit)
     return error_at(token, ErrorCode::size_overflow, "cannot read " + std::string(asked),
-                    token.text + " does not fit a signed 64-bit integer");
+                    token.text + " does not fit a signed 64-bit integer", "an integer from -2^63 to 2^63 - 1");
   const std::uint64_t magnitude = next().integer;
   return static_cast<std::int64_t>(negative ? 0 - magnitude : magnitude);
 }

@@ -72,6 +72,39 @@ TEST(FullDiskTest, creating_where_nothing_fits_leaves_nothing) {
   for (const auto& entry : fs::directory_iterator(folder.path())) EXPECT_EQ(entry.path().extension(), ".lock");
 }
 
+TEST(FullDiskTest, a_disk_that_fills_up_while_a_file_is_made_leaves_a_whole_one_or_none) {
+  TempFolder folder;
+  int status = run_in_child([&] {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=2m") != 0) {
+      return 77;
+    }
+    int made = 0, refused = 0;
+    for (std::size_t room = 64 << 10; room <= std::size_t{1} << 20; room += 16 << 10) {
+      std::string path = folder.file("db" + std::to_string(room) + ".lwdb");
+      write_bytes(folder.file("ballast"), std::string((2 << 20) - room, 'b'));
+      Status created = create_database(path);
+      fs::remove(folder.file("ballast"));
+      if (created.ok()) {
+        ++made;
+        auto report = check_file(path);
+        if (!report.ok() || report->is_damaged()) return 1;
+      } else {
+        ++refused;
+        if (created.error().code != ErrorCode::db_full) return 2;
+        if (fs::exists(path)) return 3;
+      }
+      for (const auto& entry : fs::directory_iterator(folder.path())) {
+        if (entry.path().string().find(".new-") != std::string::npos) return 4;
+        fs::remove(entry.path());
+      }
+    }
+    return made > 0 && refused > 0 ? 0 : 5;
+  });
+  if (status == 77) GTEST_SKIP() << "needs the right to mount a small disk";
+  EXPECT_EQ(status, 0);
+}
+
 TEST(FullDiskTest, a_full_disk_is_full) {
   TempFolder folder;
   int status = run_in_child([&] {

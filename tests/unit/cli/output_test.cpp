@@ -32,6 +32,19 @@ TEST(Table, IsCutToTheWidthAskedForAndWholeInJson) {
   EXPECT_EQ(table.text(0).find("777"), std::string::npos) << "a column without a title is for programs";
 }
 
+TEST(Output, WordsForAShellAreReadBackByOne) {
+  for (const std::string word : {"a.db", "/x/y_z-1.db", "my file.db", "it's", "$HOME/x", "", "a;b", "*"}) {
+    const std::string command = "printf %s " + quote_for_shell(word);
+    FILE* pipe = ::popen(command.c_str(), "r");
+    ASSERT_NE(pipe, nullptr);
+    char text[64] = {};
+    static_cast<void>(std::fread(text, 1, sizeof text - 1, pipe));
+    ::pclose(pipe);
+    EXPECT_EQ(std::string(text), word);
+  }
+  EXPECT_EQ(quote_for_shell("my.db"), "my.db");
+}
+
 TuneReport make_report() {
   TuneReport report{.run = std::string(64, 'a'), .graph = "g", .elapsed_s = 10};
   TunedWorkload good{.digest = std::string(64, 'b'), .family = "row_reduction", .default_ns = 123456, .best_ns = 10000,

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <sstream>
 #include <thread>
 
@@ -29,6 +30,43 @@ TEST_F(Program, CountsBelowZeroAreRefused) {
   }
 }
 
+TEST_F(Program, SeedsBelowZeroAreRefused) {
+  for (const char* command : {"tune", "run", "bench"}) {
+    const Ended e = run({command, small_graph(), "--db", file("t.db"), "--seed", "-1"});
+    EXPECT_EQ(e.exit, 1) << command;
+    EXPECT_NE(e.err.find("`-1` is no count"), std::string::npos) << e.err;
+  }
+}
+
+TEST_F(Program, AGraphThatComputesNothingIsRefusedBeforeADatabaseIsMade) {
+  const std::string graph = write("none.lw", "graph none\ninput x: f32[4]\ny = exp(x)\n");
+  EXPECT_EQ(run({"show", graph}).exit, 0) << "it is a graph";
+  for (const auto& words : {std::vector<std::string>{"tune", graph, "--db", file("t.db")}, {"tune", small_graph(), graph, "--db", file("t.db")},
+                            {"run", graph, "--db", file("t.db")}, {"bench", graph, "--db", file("t.db")},
+                            {"quickstart", graph, "--db", file("t.db")}, {"show", graph, "naive"}}) {
+    const Ended e = run(words);
+    EXPECT_EQ(e.exit, 1) << words[0];
+    EXPECT_NE(e.err.find("neither an output nor an update"), std::string::npos) << words[0] << e.err;
+    EXPECT_FALSE(fs::exists(file("t.db"))) << words[0];
+  }
+}
+
+TEST_F(Program, AFileWithoutAnEndIsRefused) {
+  for (const auto& words : {std::vector<std::string>{"show", "/dev/zero"}, {"tune", "/dev/zero", "--db", file("t.db")},
+                            {"show", small_graph(), "scheduled", "--trace", "/dev/zero"}, {"db", "import", file("t.db"), "/dev/zero"}}) {
+    const Ended e = run(words);
+    EXPECT_EQ(e.exit, 1) << words[0] << e.err;
+    EXPECT_NE(e.err.find("works: "), std::string::npos) << e.err;
+  }
+}
+
+TEST_F(Program, AGraphIsReadFromAPipe) {
+  const std::string program = LOOPWRIGHT_BIN_DIR "/loopwright";
+  const std::string command = "cat '" + small_graph() + "' | '" + program + "' show /dev/stdin naive >'" + file("out") + "'";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_NE(read("out").find("exp("), std::string::npos) << read("out");
+}
+
 TEST_F(Program, TuneTakesFilesOrWhatIsWanted) {
   EXPECT_EQ(run({"tune"}).exit, 1);
   EXPECT_EQ(run({"tune", "--wanted", small_graph()}).exit, 1);
@@ -39,6 +77,64 @@ TEST_F(Program, TuneTakesFilesOrWhatIsWanted) {
   EXPECT_EQ(none.exit, 0) << none.err;
   EXPECT_NE(none.out.find("nothing is wanted"), std::string::npos) << none.out;
   EXPECT_TRUE(json::parse(run({"--json", "tune", "--wanted", "--db", file("t.db")}).out).empty());
+}
+
+TEST_F(Program, NumbersThatNoMachineCanMeetAreRefused) {
+  const Ended jobs = run({"tune", small_graph(), "--db", file("t.db"), "--jobs", "100000"});
+  EXPECT_EQ(jobs.exit, 1) << jobs.err;
+  EXPECT_NE(jobs.err.find("1024"), std::string::npos) << jobs.err;
+  for (const char* budget : {"99999999999999999999h", "1e300h", "inf", "0s", "-5s", "nan"}) {
+    const Ended e = run({"tune", small_graph(), "--db", file("t.db"), std::string("--budget=") + budget});
+    EXPECT_EQ(e.exit, 1) << budget << e.err;
+    EXPECT_NE(e.err.find("at most a year"), std::string::npos) << e.err;
+  }
+  EXPECT_FALSE(fs::exists(file("t.db")));
+}
+
+TEST_F(Program, AnErrorNamesTheOptionAndTheCommandItIsAbout) {
+  const Ended shape = run({"--json", "tune", small_graph(), "--db", file("t.db"), "--shapes", "n=999"});
+  EXPECT_EQ(shape.exit, 1);
+  EXPECT_NE(shape.err.find("\"where\":\"--shapes\""), std::string::npos) << shape.err;
+  const Ended symbol = run({"--json", "run", small_graph(), "--db", file("t.db"), "--symbol", "n=999"});
+  EXPECT_NE(symbol.err.find("\"where\":\"--symbol\""), std::string::npos) << symbol.err;
+  const Ended nested = run({"db", "info", "--no-such-option"});
+  EXPECT_NE(nested.err.find("loopwright db info --help"), std::string::npos) << nested.err;
+}
+
+TEST_F(Program, OutputThatNothingTakesIsAnError) {
+  ASSERT_TRUE(fs::exists("/dev/full"));
+  fs::create_symlink("/dev/full", file("out"));
+  for (const char* form : {"graph", "assembly"}) {
+    const Ended e = run({"--json", "show", small_graph(), form});
+    EXPECT_EQ(e.exit, 6) << form;
+    EXPECT_EQ(json::parse(e.err).at("error").at("asked"), "write the result") << e.err;
+  }
+}
+
+TEST_F(Program, AStandardErrorThatTakesNothingEndsNothing) {
+  fs::create_symlink("/dev/full", file("err"));
+  EXPECT_EQ(run({"lokup"}).exit, 1);
+  EXPECT_EQ(run({"--json", "lokup"}).exit, 1);
+  EXPECT_EQ(run({"tune", small_graph(), "--db", file("t.db"), "--max-trials", "1"}).exit, 0);
+}
+
+TEST_F(Program, BytesThatAreNoUtf8AreStillJson) {
+  const std::string graph = write("latin.lw", "graph a # \xff\ninput x: f3\xff" "2[4]\noutput y = sin(x)\n");
+  const Ended e = run({"--json", "show", graph});
+  EXPECT_EQ(e.exit, 1);
+  EXPECT_EQ(json::parse(e.err).at("error").at("code"), "syntax") << e.err;
+  EXPECT_EQ(json::parse(run({"--json", "lok\xff"}).err).at("error").at("code"), "unknown_name");
+}
+
+TEST_F(Program, AFileAtItsSizeLimitIsAFullDiskAndNoSignal) {
+  const std::string program = LOOPWRIGHT_BIN_DIR "/loopwright";
+  const std::string command = "ulimit -f 100; '" + program + "' --json tune '" + small_graph() + "' --db '" + file("t.db") +
+                              "' --max-trials 2 2>'" + file("err") + "' >'" + file("out") + "'";
+  const int status = std::system(command.c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 4) << read("err");
+  const std::string err = read("err");
+  EXPECT_EQ(json::parse(err.substr(err.rfind("{\"error\""))).at("error").at("code"), "db_full") << err;
 }
 
 TEST_F(Program, ADamagedDatabaseIsExitFourWhoeverReadsIt) {

@@ -68,6 +68,11 @@ TEST(GraphBuilder, an_output_takes_its_name) {
   EXPECT_EQ(b.g.node(b.g.outputs()[1].value).op, "copy");
   EXPECT_EQ(b.g.output("y", y).error().code, ErrorCode::duplicate_name);
   EXPECT_EQ(b.g.output("x", y).error().code, ErrorCode::duplicate_name);
+  const Error own = b.g.output("x", b.x).error();
+  EXPECT_NE(own.found.find("`x` is an input"), std::string::npos) << own.found;
+  EXPECT_NE(own.works.find("output x_copy = x"), std::string::npos) << own.works;
+  ASSERT_TRUE(b.g.output("x_copy", b.x).ok()) << "what the message advises";
+  EXPECT_EQ(b.g.node(b.g.outputs().back().value).op, "copy");
   EXPECT_EQ(b.g.output("not a name", y).error().code, ErrorCode::syntax);
 }
 

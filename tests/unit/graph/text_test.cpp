@@ -149,7 +149,7 @@ TEST(GraphText, every_mistake_is_named_and_placed) {
       {"input z: f32 2\n", ErrorCode::syntax, "6:14", "`[`"},
       {"input z: f32[2\n", ErrorCode::syntax, "", ""},
       {"input f32: f32[2]\n", ErrorCode::syntax, "6:7", "no word of the text format"},
-      {"output x\n", ErrorCode::duplicate_name, "6:8", "`x` is a value already"},
+      {"output x\n", ErrorCode::duplicate_name, "6:8", "`x` is an input"},
       {"output q\n", ErrorCode::unknown_name, "6:8", "no value"},
       {"update q = x\n", ErrorCode::unknown_name, "6:8", "no value"},
       {"y = neg(x)\nupdate y = x\n", ErrorCode::unknown_name, "7:8", "`y` is no input"},
@@ -220,6 +220,12 @@ TEST(GraphText, load_names_a_missing_file) {
   ASSERT_FALSE(g.ok());
   EXPECT_EQ(g.error().code, ErrorCode::io);
   EXPECT_THAT(g.error().message(), HasSubstr("does/not/exist.lw"));
+}
+
+TEST(GraphText, load_of_a_device_without_an_end_ends) {
+  const Result<Graph> g = Graph::load("/dev/zero");
+  ASSERT_FALSE(g.ok());
+  EXPECT_EQ(g.error().code, ErrorCode::too_large);
 }
 
 }  // namespace

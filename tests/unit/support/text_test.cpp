@@ -59,6 +59,19 @@ TEST(Reader, integers_are_checked_against_64_bits) {
   EXPECT_FALSE(Reader::read("1e400").ok());
   EXPECT_FALSE(Reader::read("0x1p1024").ok());
   EXPECT_TRUE(Reader::read("1e308").ok());
+  EXPECT_EQ(words("99999999999999999999"), "error found the integer 99999999999999999999, which does not fit 64 bits");
+  EXPECT_EQ(words("0x"), "error found `0x` without digits");
+}
+
+TEST(Reader, every_text_that_has_no_words_is_told_what_works) {
+  for (const std::string_view text : {"99999999999999999999", "0x", "1e400", "\"abc", "\"\\q\"", "a \x01", "\t"}) {
+    const auto r = Reader::read(text, "x.lw");
+    ASSERT_FALSE(r.ok()) << text;
+    EXPECT_NE(r.error().asked, "") << text;
+    EXPECT_NE(r.error().found, "") << text;
+    EXPECT_NE(r.error().where, "") << text;
+    EXPECT_NE(r.error().works, "") << text;
+  }
 }
 
 TEST(Reader, every_double_reads_back) {
