@@ -1,5 +1,7 @@
 #include "schedules/gpu_products.h"
 
+#include <algorithm>
+
 #include "schedules/gpu_nests.h"
 #include "schedules/nests.h"
 
@@ -31,6 +33,30 @@ LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>
   const LoopId all = fuse_all(s, tiles);
   s.bind(all, Axis::grid_x);
   return all;
+}
+
+std::vector<std::int64_t> put_first(std::int64_t value, std::vector<std::int64_t> domain) {
+  std::erase(domain, value);
+  domain.insert(domain.begin(), value);
+  return domain;
+}
+
+std::vector<ProductSize> sample_sizes(const Schedule& s, const MatrixProduct& p) {
+  constexpr std::int64_t kApart = 4, kSmallest = 64;  // a size below has other bounds than its tiles
+  std::vector<ProductSize> out;
+  for (std::int64_t divisor = 1;; divisor *= kApart) {
+    bool differs = divisor == 1;
+    const auto extent = [&](const LoopId& loop) {
+      const std::int64_t most = std::max<std::int64_t>(1, s.max_extent(loop)), part = std::max(most / divisor, std::min(most, kSmallest));
+      if (s.constant_extent(loop)) return most;
+      differs = differs || part > kSmallest;
+      return part;
+    };
+    ProductSize size{extent(p.row), extent(p.column), extent(p.reduction)};
+    for (const LoopId& b : p.batch) size.batch *= extent(b);
+    if (!differs) return out;
+    out.push_back(size);
+  }
 }
 
 }  // namespace loopwright::schedules
