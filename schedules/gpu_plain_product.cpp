@@ -128,9 +128,9 @@ void combine_plain_shares(Schedule& s, const MatrixProduct& p, const TileLoops& 
   order.insert(order.end(), each.begin(), each.end());
   order.insert(order.end(), {share, lanes});
   s.reorder(order);
-  const LoopId tile = fuse_all(s, tiles);
   if (!s.ok()) return;
-  const std::vector<TileResult> results = finish_result(s, p, tile, Place::registers);
+  const std::vector<TileResult> results = finish_result(s, p, tiles.back(), Place::registers);
+  const LoopId tile = fuse_all(s, tiles);
   if (!s.ok()) return;
   s.bind(down, Axis::thread_y);
   s.bind(across, Axis::thread_x);
@@ -176,10 +176,10 @@ void schedule_plain_tile(Schedule& s, const PlainTile& t) {
   order.insert(order.end(), {r[0], r[1]});
   order.insert(order.end(), inner.begin(), inner.end());
   s.reorder(order);
-  const LoopId tile = fuse_all(s, l.outer);
   const std::vector<LoopId> back = s.hold(partial, r[0], Place::registers);
   if (!s.ok()) return;
   const std::string held = buffer_at(s, r[1]);
+  const LoopId tile = fuse_all(s, l.outer);
   s.bind(tile, Axis::grid_x);
   s.bind(r[0], Axis::grid_y);
   sum_tile(s, p, l, r[1], t);

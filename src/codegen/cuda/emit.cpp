@@ -122,7 +122,8 @@ class KernelEmitter {
     constexpr std::int64_t kRegistersOfSm = 65536, kFewWords = 16, kMostBlocks = 16;
     if (launch.consumers > 0 || launch.words_ahead < kFewWords) return {};  // a ring shares out registers itself
     // Rows of a cluster are few and long: registers are worth more than blocks.
-    const std::int64_t other_registers = launch.block.cluster > 1 ? 96 : 48;
+    constexpr std::int64_t kBesideSums = 40;
+    const std::int64_t other_registers = std::max<std::int64_t>(launch.block.cluster > 1 ? 96 : 48, launch.words_summed + kBesideSums);
     return ", " + std::to_string(std::clamp<std::int64_t>(kRegistersOfSm / (launch.block.threads() * (launch.words_ahead + other_registers)), 1, kMostBlocks));
   }
 
