@@ -19,6 +19,7 @@ struct PlainTile {
   std::int64_t shares = 1;            ///< blocks that share out the sum of a tile
   std::int64_t down = 16, across = 16;  ///< threads along rows and columns
   bool ahead = true;                  ///< loads run one step ahead
+  std::int64_t abreast = 2;           ///< vectors of a row that neighbouring threads load: whole sectors, but conflicts at banks
   std::int64_t threads() const { return down * across; }
   std::int64_t row_width() const { return std::min(kPlainWidth, rows / down); }
   std::int64_t column_width() const { return std::min(kPlainWidth, columns / across); }
@@ -62,17 +63,25 @@ std::vector<LoopId> stage_operand(Schedule& s, const MatrixProduct& p, const std
 void share_operand(Schedule& s, const std::vector<LoopId>& copy, bool is_along_sum, std::int64_t side, const PlainTile& t) {
   if (!s.ok()) return;
   const LoopId sums = copy[0], mines = copy[1];
-  const std::vector<LoopId> parts = s.split(is_along_sum ? sums : mines, {std::min(kPlainWidth, is_along_sum ? t.summands : side)});
-  if (!s.ok()) return;
-  s.reorder(is_along_sum ? std::vector<LoopId>{parts[0], mines, parts[1]} : std::vector<LoopId>{sums, parts[0], parts[1]});
-  const LoopId vectors = is_along_sum ? s.fuse(parts[0], mines) : s.fuse(sums, parts[0]);
+  std::vector<LoopId> parts;
+  LoopId vectors;
+  if (is_along_sum) {
+    parts = s.split(sums, {t.abreast, kPlainWidth});
+    if (!s.ok()) return;
+    s.reorder({parts[0], mines, parts[1], parts[2]});
+    vectors = fuse_all(s, {parts[0], mines, parts[1]});
+  } else {
+    parts = s.split(mines, {std::min(kPlainWidth, side)});
+    if (!s.ok()) return;
+    vectors = s.fuse(sums, parts[0]);
+  }
   const std::vector<LoopId> threads = s.split(vectors, {t.down, t.across});
   if (!s.ok()) return;
-  s.reorder({threads[1], threads[2], threads[0], parts[1]});
+  s.reorder({threads[1], threads[2], threads[0], parts.back()});
   s.bind(threads[1], Axis::thread_y);
   s.bind(threads[2], Axis::thread_x);
   unroll_each(s, {threads[0]});
-  s.attempt([&](Schedule& u) { u.vectorize(parts[1]); });
+  s.attempt([&](Schedule& u) { u.vectorize(parts.back()); });
 }
 
 /// The loops of one tile's sums below the loop over steps, and those over tiles.
@@ -192,7 +201,7 @@ void schedule_plain_tile(Schedule& s, const PlainTile& t) {
 /// Clock cycles of a product, roughly: it decides between tiles, it predicts no times.
 double estimate_plain(const Schedule& s, const PlainTile& t, const ProductSize& size) {
   constexpr double kStart = 2500, kLatency = 900, kMeet = 2200, kRead = 700, kBytesOfCycle = 48;
-  constexpr std::int64_t kRegisters = 65536, kOtherRegisters = 44, kMostResident = 2048;
+  constexpr std::int64_t kRegisters = 65536, kOtherRegisters = 32, kMostResident = 2048;
   const std::int64_t tiles = divide_up(size.rows, t.rows) * divide_up(size.columns, t.columns) * size.batch;
   const std::int64_t blocks = tiles * t.shares;
   const std::int64_t each_rows = t.rows / t.down, each_columns = t.columns / t.across;
@@ -203,13 +212,14 @@ double estimate_plain(const Schedule& s, const PlainTile& t, const ProductSize& 
   const double warp_rows = std::max(1.0, 32.0 / static_cast<double>(t.across));
   const double from_rows = std::max(std::ceil(static_cast<double>(each_rows) / 4.0), warp_rows * static_cast<double>(each_rows) / 32.0);
   const double from_columns = std::max(std::ceil(static_cast<double>(each_columns) / 4.0), std::min(32.0, static_cast<double>(t.across)) * static_cast<double>(each_columns) / 32.0);
-  const double of_warp = std::max(static_cast<double>(each_rows * each_columns) / 4.0 * 1.12, from_rows + from_columns) + 0.25;
+  const double of_warp = std::max(static_cast<double>(each_rows * each_columns) / 4.0 * 1.05 + static_cast<double>(each_rows + each_columns) / 16.0, from_rows + from_columns) + 0.25;
   const double compute = of_warp * static_cast<double>(t.summands * t.threads() / 32);
   const double bytes = static_cast<double>((t.rows + t.columns) * t.summands * 4);
   const double step = std::max(compute, bytes / kBytesOfCycle) + (!t.ahead ? 400 : resident == 1 ? 250 : 60);
   const double steps = static_cast<double>(divide_up(divide_up(size.summands, t.summands), t.shares));
   const double rounds = std::ceil(static_cast<double>(blocks) / static_cast<double>(resident * s.target().workers));
-  const double leave = static_cast<double>(t.rows * t.columns * 4) / 32.0 + 500;
+  const double scattered = t.columns < size.columns ? std::max(1.0, 64.0 / static_cast<double>(t.columns)) : 1;  // short runs of a row
+  const double leave = static_cast<double>(t.rows * t.columns * 4) / 32.0 * scattered + 500;
   double cycles = kStart + rounds * (kLatency + steps * std::max(step * static_cast<double>(resident), kLatency) + leave);
   if (t.shares > 1) {
     const double tile_rounds = std::ceil(static_cast<double>(tiles) / static_cast<double>(s.target().workers));
@@ -228,9 +238,10 @@ std::vector<std::int64_t> plain_sides(std::int64_t extent) {
 
 /// Summands of a step: more where a tile is small and a thread's loads are few.
 std::int64_t choose_summands(const PlainTile& t, const ProductSize& size) {
-  constexpr std::int64_t kMostLoads = 24;  // elements of a thread on their way
+  constexpr std::int64_t kMostLoads = 40, kMostWords = 72;  // elements of a thread on their way, and with its sums
+  const std::int64_t loads = std::min(kMostLoads, kMostWords - t.rows * t.columns / t.threads());
   std::int64_t summands = 16;
-  while (summands < 64 && (t.rows + t.columns) * summands * 2 <= kMostLoads * t.threads()) summands *= 2;
+  while (summands < 64 && (t.rows + t.columns) * summands * 2 <= loads * t.threads()) summands *= 2;
   while (summands > 8 && summands / 2 >= size.summands) summands /= 2;
   return summands;
 }
@@ -273,6 +284,7 @@ void schedule_plain_product(Schedule& s, Space& k) {
     if (n == 1 || n <= divide_up(sizes[0].summands, t.summands)) shares.push_back(n);
   t.shares = k.pick("shares", put_first(t.shares, shares));
   t.ahead = divide_up(sizes[0].summands, t.summands * t.shares) > 1 && k.pick_flag("ahead", true);
+  t.abreast = std::min(k.pick("abreast", {2, 1, 4}), t.summands / kPlainWidth);
   if (k.pick_flag("aligned", true)) s.assume_alignment(16);
   schedule_plain_tile(s, t);
 }
