@@ -42,21 +42,20 @@ std::vector<std::int64_t> put_first(std::int64_t value, std::vector<std::int64_t
 }
 
 std::vector<ProductSize> sample_sizes(const Schedule& s, const MatrixProduct& p) {
-  constexpr std::int64_t kApart = 4, kSmallest = 64;  // a size below has other bounds than its tiles
   std::vector<ProductSize> out;
-  for (std::int64_t divisor = 1;; divisor *= kApart) {
+  for (const std::int64_t divisor : {1, 2, 4}) {
     bool differs = divisor == 1;
     const auto extent = [&](const LoopId& loop) {
-      const std::int64_t most = std::max<std::int64_t>(1, s.max_extent(loop)), part = std::max(most / divisor, std::min(most, kSmallest));
-      if (s.constant_extent(loop)) return most;
-      differs = differs || part > kSmallest;
-      return part;
+      const std::int64_t most = std::max<std::int64_t>(1, s.max_extent(loop));
+      if (most == 1 || s.constant_extent(loop)) return most;
+      differs = true;
+      return std::max<std::int64_t>(1, most / divisor);
     };
     ProductSize size{extent(p.row), extent(p.column), extent(p.reduction)};
     for (const LoopId& b : p.batch) size.batch *= extent(b);
-    if (!differs) return out;
-    out.push_back(size);
+    if (differs) out.push_back(size);
   }
+  return out;
 }
 
 }  // namespace loopwright::schedules

@@ -26,7 +26,7 @@ struct ProductSize {
   std::int64_t rows = 0, columns = 0, summands = 0, batch = 1;
 };
 /// The sizes that a default schedule is chosen for, the largest first: the one that there is, or, where extents are symbols,
-/// those of the range a factor of four apart.
+/// the largest and those down to a quarter of it.
 std::vector<ProductSize> sample_sizes(const Schedule& s, const MatrixProduct& p);
 
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

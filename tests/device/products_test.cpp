@@ -1,4 +1,5 @@
 // Matrix products on the device against float64 on the host: tile edges, every layout, epilogues, candidates at random.
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -163,6 +164,15 @@ TEST_F(Products, agree_with_odd_sizes_and_in_f32) {
             check({m, n, k, dtype, transposed, "bias"});
             if (HasFatalFailure()) return;
           }
+}
+
+TEST_F(Products, agree_with_thin_sides_and_sums_that_blocks_share_out) {
+  for (const bool fixed : {false, true})
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{512, 16, 2048}, {37, 264, 2048}, {300, 12, 1000}, {16, 520, 400}, {520, 1024, 16}, {130, 24, 3584}, {256, 256, 3584}})
+      for (const bool transposed : {true, false}) {
+        check({m, n, k, "f32", transposed, transposed ? "none" : "bias", fixed});
+        if (HasFatalFailure()) return;
+      }
 }
 
 TEST_F(Products, agree_where_blocks_go_on_from_tile_to_tile) {
