@@ -19,19 +19,22 @@ struct PlainTile {
   std::int64_t shares = 1;            ///< blocks that share out the sum of a tile
   std::int64_t down = 16, across = 16;  ///< threads along rows and columns
   bool ahead = true;                  ///< loads run one step ahead
-  std::int64_t abreast = 2;           ///< vectors of a row that neighbouring threads load: whole sectors, but conflicts at banks
+  std::int64_t abreast = 2;   ///< vectors of a row that neighbouring threads load: whole sectors, but conflicts at banks
   std::int64_t threads() const { return down * across; }
   std::int64_t row_width() const { return std::min(kPlainWidth, rows / down); }
   std::int64_t column_width() const { return std::min(kPlainWidth, columns / across); }
 };
 
-/// Threads so that each has about four rows and columns, no fewer than four warps where the tile gives them.
-void choose_threads(PlainTile& t) {
-  constexpr std::int64_t kMostAlong = 16, kFewest = 128;
-  t.across = std::clamp<std::int64_t>(t.columns / kPlainWidth, 1, kMostAlong);
-  t.down = std::clamp<std::int64_t>(t.rows / kPlainWidth, 1, kMostAlong);
-  while (t.threads() < kFewest && t.down < t.rows) t.down *= 2;
-  while (t.threads() < kFewest && t.across < t.columns) t.across *= 2;
+/// Threads that hold `sums` sums each, in as square a tile as there can be: what a product takes from shared memory is its
+/// tile's rows and columns.
+void choose_threads(PlainTile& t, std::int64_t sums) {
+  std::int64_t rows = 1, columns = 1;  // of a thread
+  while (rows * columns < sums && (rows < t.rows || columns < t.columns)) {
+    const bool widen = rows >= t.rows || (columns < t.columns && columns < rows);
+    (widen ? columns : rows) *= 2;
+  }
+  t.down = t.rows / rows;
+  t.across = t.columns / columns;
 }
 
 /// Rows and columns of a tile as the threads hold it: every thread `width` neighbours in each down * width (across * width).
@@ -198,24 +201,26 @@ void schedule_plain_tile(Schedule& s, const PlainTile& t) {
   combine_plain_shares(s, p, l, r[2], t);
 }
 
-/// Clock cycles of a product, roughly: it decides between tiles, it predicts no times.
+/// Clock cycles of a product, roughly, from measurements on an H200: it decides between tiles, it predicts no times. What
+/// bounds most tiles is shared memory, which gives 128 bytes a cycle to registers, one value for many threads counting once
+/// for each.
 double estimate_plain(const Schedule& s, const PlainTile& t, const ProductSize& size) {
-  constexpr double kStart = 2500, kLatency = 900, kMeet = 2200, kRead = 700, kBytesOfCycle = 48;
-  constexpr std::int64_t kRegisters = 65536, kOtherRegisters = 32, kMostResident = 2048;
+  constexpr double kStart = 2500, kLatency = 1100, kMeet = 2200, kRead = 90, kBytesOfCycle = 48;
+  constexpr std::int64_t kRegisters = 65536, kOtherRegisters = 30, kMostOfThread = 255, kMostResident = 2048, kBarrierCycles = 40;
   const std::int64_t tiles = divide_up(size.rows, t.rows) * divide_up(size.columns, t.columns) * size.batch;
   const std::int64_t blocks = tiles * t.shares;
   const std::int64_t each_rows = t.rows / t.down, each_columns = t.columns / t.across;
-  const std::int64_t registers = std::min<std::int64_t>(255, each_rows * each_columns + 2 * (each_rows + each_columns) + kOtherRegisters);
-  const std::int64_t fits = std::max<std::int64_t>(1, std::min(kRegisters / (registers * t.threads()), kMostResident / t.threads()));
-  const std::int64_t resident = std::min(fits, divide_up(blocks, s.target().workers));
-  // One warp and one summand: products at a quarter of a cycle each, and what it takes from shared memory, 128 bytes a cycle.
-  const double warp_rows = std::max(1.0, 32.0 / static_cast<double>(t.across));
-  const double from_rows = std::max(std::ceil(static_cast<double>(each_rows) / 4.0), warp_rows * static_cast<double>(each_rows) / 32.0);
-  const double from_columns = std::max(std::ceil(static_cast<double>(each_columns) / 4.0), std::min(32.0, static_cast<double>(t.across)) * static_cast<double>(each_columns) / 32.0);
-  const double of_warp = std::max(static_cast<double>(each_rows * each_columns) / 4.0 * 1.05 + static_cast<double>(each_rows + each_columns) / 16.0, from_rows + from_columns) + 0.25;
-  const double compute = of_warp * static_cast<double>(t.summands * t.threads() / 32);
-  const double bytes = static_cast<double>((t.rows + t.columns) * t.summands * 4);
-  const double step = std::max(compute, bytes / kBytesOfCycle) + (!t.ahead ? 400 : resident == 1 ? 250 : 60);
+  const std::int64_t loads = divide_up((t.rows + t.columns) * t.summands, t.threads());
+  const std::int64_t registers = each_rows * each_columns + each_rows + each_columns + (t.ahead ? loads : 0) + kOtherRegisters;
+  const std::int64_t fits = std::min({kRegisters / (std::min(registers, kMostOfThread) * t.threads()), kMostResident / t.threads(), std::int64_t{32}});
+  const std::int64_t resident = std::clamp<std::int64_t>(divide_up(blocks, s.target().workers), 1, std::max<std::int64_t>(1, fits));
+  // Of a step: products at four warps a cycle, and the way to and from shared memory, where stores meet at banks.
+  const double warps = static_cast<double>(std::max<std::int64_t>(t.threads(), 32)) / 32.0;
+  const double products = static_cast<double>(each_rows * each_columns * t.summands) / 4.0 * 1.05;
+  const double traffic = static_cast<double>((each_rows + each_columns) * t.summands + 4 * loads);
+  // Few warps cannot keep either busy.
+  const double busy = std::min(1.0, 0.45 + 0.05 * warps * static_cast<double>(resident));
+  const double step = warps * std::max(products, traffic) / busy + (t.ahead ? kBarrierCycles : kLatency);
   const double steps = static_cast<double>(divide_up(divide_up(size.summands, t.summands), t.shares));
   const double rounds = std::ceil(static_cast<double>(blocks) / static_cast<double>(resident * s.target().workers));
   const double scattered = t.columns < size.columns ? std::max(1.0, 64.0 / static_cast<double>(t.columns)) : 1;  // short runs of a row
@@ -223,47 +228,74 @@ double estimate_plain(const Schedule& s, const PlainTile& t, const ProductSize& 
   double cycles = kStart + rounds * (kLatency + steps * std::max(step * static_cast<double>(resident), kLatency) + leave);
   if (t.shares > 1) {
     const double tile_rounds = std::ceil(static_cast<double>(tiles) / static_cast<double>(s.target().workers));
-    cycles += kMeet + tile_rounds * static_cast<double>(t.shares) * (static_cast<double>(t.rows * t.columns * 4) / kBytesOfCycle + kRead / 8);
+    cycles += kMeet + tile_rounds * static_cast<double>(t.shares) * (static_cast<double>(t.rows * t.columns * 4) / kBytesOfCycle + kRead);
   }
+  if (registers > kMostOfThread) cycles *= 2;  // spills
   return cycles;
 }
 
-/// Sides of tiles for an extent, none that is half empty.
+/// Sides of tiles for an extent, none larger, so that threads hold a regular share of any tile.
 std::vector<std::int64_t> plain_sides(std::int64_t extent) {
   std::vector<std::int64_t> out;
-  for (const std::int64_t tile : {128, 64, 32, 16, 8})
-    if (tile < 2 * extent || tile == 8) out.push_back(tile);
+  for (const std::int64_t tile : {256, 128, 64, 32, 16, 8, 4, 2, 1})
+    if (tile <= extent && (tile >= 8 || out.empty())) out.push_back(tile);
   return out;
 }
 
-/// Summands of a step: more where a tile is small and a thread's loads are few.
-std::int64_t choose_summands(const PlainTile& t, const ProductSize& size) {
-  constexpr std::int64_t kMostLoads = 40, kMostWords = 72;  // elements of a thread on their way, and with its sums
-  const std::int64_t loads = std::min(kMostLoads, kMostWords - t.rows * t.columns / t.threads());
-  std::int64_t summands = 16;
-  while (summands < 64 && (t.rows + t.columns) * summands * 2 <= loads * t.threads()) summands *= 2;
-  while (summands > 8 && summands / 2 >= size.summands) summands /= 2;
-  return summands;
+/// Sums of a thread that leave a tile at least a warp, and no more than eight.
+std::vector<std::int64_t> sums_choices(const PlainTile& t) {
+  std::vector<std::int64_t> out;
+  for (const std::int64_t sums : {64, 128, 32, 16, 8, 4, 2, 1}) {
+    const std::int64_t threads = t.rows * t.columns / sums;
+    if (threads >= 32 && threads <= kMostOfTile) out.push_back(sums);
+  }
+  if (out.empty()) out.push_back(1);
+  return out;
 }
 
-constexpr std::int64_t kPlainShares[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+/// Summands of a step, most first: more than 16 where a thread's loads are few.
+std::vector<std::int64_t> summands_choices(const PlainTile& t, const ProductSize& size) {
+  constexpr std::int64_t kMostLoads = 40;  // elements of a thread on their way
+  std::vector<std::int64_t> out;
+  for (const std::int64_t summands : {64, 32, 16, 8}) {
+    if (summands == 8 ? size.summands > 8 : summands / 2 >= size.summands) continue;
+    if (summands <= 16 || (t.rows + t.columns) * summands <= kMostLoads * t.threads()) out.push_back(summands);
+  }
+  return out;
+}
+
+/// Blocks that may share out a sum: each the same number of steps, so that none has to ask.
+std::vector<std::int64_t> shares_choices(const PlainTile& t, const ProductSize& size) {
+  constexpr std::int64_t kMostShares = 32;
+  const std::int64_t steps = divide_up(size.summands, t.summands);
+  std::vector<std::int64_t> out;
+  for (std::int64_t n = 1; n <= std::min(kMostShares, steps); ++n)
+    if (steps % n == 0) out.push_back(n);
+  return out;
+}
 
 PlainTile guess_plain(const Schedule& s, const std::vector<ProductSize>& sizes) {
   PlainTile best;
   double least = 0;
+  const auto judge = [&](const PlainTile& t) {
+    double cycles = 0;
+    for (const ProductSize& size : sizes) cycles += std::log(estimate_plain(s, t, size));
+    if (least > 0 && cycles >= least) return;
+    least = cycles;
+    best = t;
+  };
   for (const std::int64_t rows : plain_sides(sizes[0].rows))
     for (const std::int64_t columns : plain_sides(sizes[0].columns))
-      for (const std::int64_t shares : kPlainShares) {
-        PlainTile t;
-        t.rows = rows, t.columns = columns, t.shares = shares;
-        choose_threads(t);
-        t.summands = choose_summands(t, sizes[0]);
-        if (shares > 1 && shares > divide_up(sizes[0].summands, t.summands)) continue;
-        double cycles = 0;
-        for (const ProductSize& size : sizes) cycles += std::log(estimate_plain(s, t, size));
-        if (least > 0 && cycles >= least) continue;
-        least = cycles;
-        best = t;
+      for (PlainTile t{.rows = rows, .columns = columns}; const std::int64_t sums : sums_choices(t)) {
+        choose_threads(t, sums);
+        for (const std::int64_t summands : summands_choices(t, sizes[0])) {
+          t.summands = summands;
+          for (const std::int64_t shares : shares_choices(t, sizes[0])) {
+            t.shares = shares;
+            t.ahead = divide_up(sizes[0].summands, t.summands * t.shares) > 1;
+            judge(t);
+          }
+        }
       }
   return best;
 }
@@ -274,15 +306,17 @@ void schedule_plain_product(Schedule& s, Space& k) {
   const MatrixProduct p = find_matrix_products(s)[0];
   const std::vector<ProductSize> sizes = sample_sizes(s, p);
   PlainTile t = guess_plain(s, sizes);
+  const std::int64_t sums = t.rows * t.columns / t.threads();
   t.rows = k.pick("rows", put_first(t.rows, plain_sides(sizes[0].rows)));
   t.columns = k.pick("columns", put_first(t.columns, plain_sides(sizes[0].columns)));
-  choose_threads(t);
-  if (t.threads() > kMostOfTile) return s.reject("more threads than a tile is worth");
-  t.summands = k.pick("summands", put_first(choose_summands(t, sizes[0]), {16, 8, 32, 64}));
-  std::vector<std::int64_t> shares;
-  for (const std::int64_t n : kPlainShares)
-    if (n == 1 || n <= divide_up(sizes[0].summands, t.summands)) shares.push_back(n);
-  t.shares = k.pick("shares", put_first(t.shares, shares));
+  const std::vector<std::int64_t> counts = sums_choices(t);
+  const bool fits = std::find(counts.begin(), counts.end(), sums) != counts.end();
+  choose_threads(t, k.pick("sums", fits ? put_first(sums, counts) : counts));
+  if (t.threads() > kMostOfTile) return s.reject("more threads than a block has");
+  const std::vector<std::int64_t> steps = summands_choices(t, sizes[0]);
+  t.summands = k.pick("summands", std::find(steps.begin(), steps.end(), t.summands) != steps.end() ? put_first(t.summands, steps) : steps);
+  const std::vector<std::int64_t> shares = shares_choices(t, sizes[0]);
+  t.shares = k.pick("shares", std::find(shares.begin(), shares.end(), t.shares) != shares.end() ? put_first(t.shares, shares) : shares);
   t.ahead = divide_up(sizes[0].summands, t.summands * t.shares) > 1 && k.pick_flag("ahead", true);
   t.abreast = std::min(k.pick("abreast", {2, 1, 4}), t.summands / kPlainWidth);
   if (k.pick_flag("aligned", true)) s.assume_alignment(16);

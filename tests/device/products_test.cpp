@@ -98,11 +98,16 @@ class Products : public OnGpu {
     std::mt19937_64 random(seed + 1);
     const std::vector<std::uint8_t> x = draw(p.dtype, p.m * p.k, random), w = draw(p.dtype, p.n * p.k, random), b = draw(p.dtype, p.n, random);
     std::vector<std::uint8_t> y(static_cast<std::size_t>(p.m * p.n * (p.dtype == "f32" ? 4 : 2)), 0xff);
-    void* buffers[4];
+    void* buffers[8];
     std::size_t count = 0;
-    for (const ArtifactArg& a : artifact.args)
-      buffers[count++] = reinterpret_cast<void*>(upload(a.role == ArgRole::output ? y : a.name == "i0" ? x : a.name == "i1" ? w : b));
-    const cuda::Address result = memory_.back();
+    cuda::Address result = 0;
+    for (const ArtifactArg& a : artifact.args) {
+      std::int64_t elements = 1;
+      for (const SizeExpr& n : a.shape) elements *= std::max<std::int64_t>(n.evaluate(&p.m), 1);
+      const std::vector<std::uint8_t> room(a.role == ArgRole::workspace ? static_cast<std::size_t>(elements * size_bytes(a.dtype)) : 0, a.zeroed ? 0 : 0xff);
+      buffers[count++] = reinterpret_cast<void*>(upload(a.role == ArgRole::workspace ? room : a.role == ArgRole::output ? y : a.name == "i0" ? x : a.name == "i1" ? w : b));
+      if (a.role == ArgRole::output) result = memory_.back();
+    }
     runtime::KernelCall call;
     call.buffers = buffers;
     call.symbols = &p.m;
