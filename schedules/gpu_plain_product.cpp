@@ -267,7 +267,7 @@ std::vector<std::int64_t> summands_choices(const PlainTile& t, const ProductSize
 
 /// Blocks that may share out a sum: each the same number of steps, so that none has to ask.
 std::vector<std::int64_t> shares_choices(const PlainTile& t, const ProductSize& size) {
-  constexpr std::int64_t kMostShares = 32;
+  constexpr std::int64_t kMostShares = 16;
   const std::int64_t steps = divide_up(size.summands, t.summands);
   std::vector<std::int64_t> out;
   for (std::int64_t n = 1; n <= std::min(kMostShares, steps); ++n)
