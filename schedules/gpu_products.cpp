@@ -1,5 +1,7 @@
 #include "schedules/gpu_products.h"
 
+#include <algorithm>
+
 #include "schedules/gpu_nests.h"
 #include "schedules/nests.h"
 
@@ -31,6 +33,29 @@ LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>
   const LoopId all = fuse_all(s, tiles);
   s.bind(all, Axis::grid_x);
   return all;
+}
+
+std::vector<std::int64_t> put_first(std::int64_t value, std::vector<std::int64_t> domain) {
+  std::erase(domain, value);
+  domain.insert(domain.begin(), value);
+  return domain;
+}
+
+std::vector<ProductSize> sample_sizes(const Schedule& s, const MatrixProduct& p) {
+  std::vector<ProductSize> out;
+  for (const std::int64_t divisor : {1, 2, 4}) {
+    bool differs = divisor == 1;
+    const auto extent = [&](const LoopId& loop) {
+      const std::int64_t most = std::max<std::int64_t>(1, s.max_extent(loop));
+      if (most == 1 || s.constant_extent(loop)) return most;
+      differs = true;
+      return std::max<std::int64_t>(1, most / divisor);
+    };
+    ProductSize size{extent(p.row), extent(p.column), extent(p.reduction)};
+    for (const LoopId& b : p.batch) size.batch *= extent(b);
+    if (differs) out.push_back(size);
+  }
+  return out;
 }
 
 }  // namespace loopwright::schedules

@@ -21,8 +21,21 @@ std::vector<LoopId> find_zeroing(const Schedule& s);
 /// A block for each tile. Returns the loop over all of them.
 LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles);
 
+/// Extents of a product.
+struct ProductSize {
+  std::int64_t rows = 0, columns = 0, summands = 0, batch = 1;
+};
+/// The sizes that a default schedule is chosen for, the largest first: the one that there is, or, where extents are symbols,
+/// the largest and those down to a quarter of it.
+std::vector<ProductSize> sample_sizes(const Schedule& s, const MatrixProduct& p);
+
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+/// The domain of a pick whose default is `value`.
+std::vector<std::int64_t> put_first(std::int64_t value, std::vector<std::int64_t> domain);
+
 /// What the copy engine and the tensor cores ask of operands, as far as that can be said before any step.
 bool suits_tensor_cores(const Schedule& s);
 void schedule_tensor_product(Schedule& s, Space& k);
+void schedule_plain_product(Schedule& s, Space& k);
 
 }  // namespace loopwright::schedules

@@ -1,6 +1,7 @@
 // GPU: matrix products on Hopper's tensor cores. A ring of staged tiles, warpgroups that multiply, accumulators in
 // fragments; tiles of the result leave through shared memory by the copy engine.
 #include <algorithm>
+#include <cmath>
 
 #include "schedules/gpu_nests.h"
 #include "schedules/gpu_products.h"
@@ -132,20 +133,9 @@ void schedule_tensor_cores(Schedule& s, const TensorTile& t) {
   if (t.persistent) s.persist(all, s.target().workers, t.turns);
 }
 
-std::vector<std::int64_t> first_of(std::int64_t value, std::vector<std::int64_t> domain) {
-  std::erase(domain, value);
-  domain.insert(domain.begin(), value);
-  return domain;
+std::int64_t count_tiles(const TensorTile& t, const ProductSize& size) {
+  return divide_up(size.rows, t.rows()) * divide_up(size.columns, t.columns) * size.batch;
 }
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// Rows, columns and summands of a product, at their largest.
-struct ProductSize {
-  std::int64_t rows = 0, columns = 0, summands = 0;
-  std::int64_t column_step = 8;  ///< columns of a tile are a multiple: blocks of 64 where they lie side by side in memory
-  std::int64_t count_tiles(const TensorTile& t) const { return divide_up(rows, t.rows()) * divide_up(columns, t.columns); }
-};
 
 /// Slots of a ring that fit beside the tile on its way out, no more than there are iterations.
 std::int64_t find_depth(const Schedule& s, const TensorTile& t, const ProductSize& size) {
@@ -169,13 +159,14 @@ double estimate_cycles(const Schedule& s, const TensorTile& t, const ProductSize
   const double bytes = static_cast<double>((t.rows() + t.columns) * t.summands * 2) / kBytesOfCycle;
   const double multiply = steps * std::max(products * kSlower + kStepCycles, bytes);
   const double leave = static_cast<double>(t.rows() * t.columns * 2) / kOutBytesOfCycle + kOutCycles;
-  const double rounds = static_cast<double>(divide_up(size.count_tiles(t), s.target().workers));
+  const double rounds = static_cast<double>(divide_up(count_tiles(t, size), s.target().workers));
   if (t.turns > 1) return kStartCycles + rounds * std::max(multiply, leave / 2) + leave;
   return kStartCycles + rounds * (multiply + leave);
 }
 
-/// The tile that the estimate likes best.
-TensorTile guess_tile(const Schedule& s, const ProductSize& size) {
+/// The tile that the estimate likes best, over all sizes. Columns of a tile are a multiple of `column_step`.
+TensorTile guess_tile(const Schedule& s, const std::vector<ProductSize>& sizes, std::int64_t column_step) {
+  const ProductSize& size = sizes[0];
   struct Shape { std::int64_t turns, groups, tiles, columns; };
   // With turns a warpgroup holds a tile alone, in at most 208 registers a thread.
   constexpr Shape kShapes[] = {{2, 1, 2, 192}, {2, 1, 2, 176}, {2, 1, 2, 160}, {2, 1, 2, 128}, {2, 1, 1, 256}, {1, 2, 1, 256}, {1, 2, 2, 128},
@@ -185,9 +176,10 @@ TensorTile guess_tile(const Schedule& s, const ProductSize& size) {
   for (const Shape& shape : kShapes) {
     TensorTile t;
     t.turns = shape.turns, t.groups = shape.groups, t.tiles = shape.tiles, t.columns = shape.columns;
-    t.persistent = size.count_tiles(t) > s.target().workers;
-    if (t.columns % size.column_step != 0 || (t.turns > 1 && !t.persistent)) continue;  // or nothing to take turns at
-    const double cycles = estimate_cycles(s, t, size);
+    t.persistent = count_tiles(t, size) > s.target().workers;
+    if (t.columns % column_step != 0 || (t.turns > 1 && !t.persistent)) continue;  // or nothing to take turns at
+    double cycles = 0;
+    for (const ProductSize& each : sizes) cycles += std::log(estimate_cycles(s, t, each));
     if (least > 0 && cycles >= least) continue;
     least = cycles;
     best = t;
@@ -211,22 +203,23 @@ std::vector<std::int64_t> find_exits(const TensorTile& t, const ProductSize& siz
   return out;
 }
 
-TensorTile pick_tile(Schedule& s, Space& k, const ProductSize& size) {
-  TensorTile t = guess_tile(s, size);
-  t.turns = k.pick("turns", first_of(t.turns, {1, 2}));
-  t.groups = t.turns > 1 ? 1 : k.pick("groups", first_of(t.groups, {2, 1, 3}));
+TensorTile pick_tile(Schedule& s, Space& k, const std::vector<ProductSize>& sizes, std::int64_t column_step) {
+  const ProductSize& size = sizes[0];
+  TensorTile t = guess_tile(s, sizes, column_step);
+  t.turns = k.pick("turns", put_first(t.turns, {1, 2}));
+  t.groups = t.turns > 1 ? 1 : k.pick("groups", put_first(t.groups, {2, 1, 3}));
   // A box of the copy engine has at most 256 rows.
-  t.tiles = k.pick("tiles", t.groups == 3 ? std::vector<std::int64_t>{1} : first_of(t.tiles, {1, 2}));
-  std::vector<std::int64_t> widths = first_of(t.columns, {128, 256, 64, 192, 160, 176, 32, 16, 8});
+  t.tiles = k.pick("tiles", t.groups == 3 ? std::vector<std::int64_t>{1} : put_first(t.tiles, {1, 2}));
+  std::vector<std::int64_t> widths = put_first(t.columns, {128, 256, 64, 192, 160, 176, 32, 16, 8});
   // Four warpgroups are compiled for 128 registers a thread; a product 256 wide needs 154. Three have 168.
   if (t.groups == 3 || t.tiles == 2) std::erase_if(widths, [](std::int64_t w) { return w > 192; });
-  std::erase_if(widths, [&](std::int64_t w) { return w % size.column_step != 0; });
+  std::erase_if(widths, [&](std::int64_t w) { return w % column_step != 0; });
   t.columns = k.pick("columns", widths);
-  t.persistent = t.turns > 1 || k.pick_flag("persist", size.count_tiles(t) > s.target().workers);
+  t.persistent = t.turns > 1 || k.pick_flag("persist", count_tiles(t, size) > s.target().workers);
   t.exit = k.pick("exit", find_exits(t, size));
-  t.summands = k.pick("summands", first_of(t.summands, {64, 128}));
-  t.depth = k.pick("depth", first_of(find_depth(s, t, size), {4, 3, 5, 6, 8, 10, 12, 2}));
-  t.raster = k.pick("raster", first_of(t.raster, {8, 1, 16, 4}));
+  t.summands = k.pick("summands", put_first(t.summands, {64, 128}));
+  t.depth = k.pick("depth", put_first(find_depth(s, t, size), {4, 3, 5, 6, 8, 10, 12, 2}));
+  t.raster = k.pick("raster", put_first(t.raster, {8, 1, 16, 4}));
   return t;
 }
 
@@ -240,7 +233,7 @@ TensorTile pick_stream(const Schedule& s, Space& k, const ProductSize& size) {
   t.groups = k.pick("groups", {1, 2});
   t.columns = k.pick("columns", {divide_up(size.rows, 8) * 8});
   t.summands = k.pick("summands", {128, 64, 256});
-  t.depth = k.pick("depth", first_of(std::min<std::int64_t>(find_depth(s, t, size), 8), {5, 4, 8, 3, 10}));
+  t.depth = k.pick("depth", put_first(std::min<std::int64_t>(find_depth(s, t, size), 8), {5, 4, 8, 3, 10}));
   return t;
 }
 
@@ -262,11 +255,12 @@ bool suits_tensor_cores(const Schedule& s) {
 void schedule_tensor_product(Schedule& s, Space& k) {
   const MatrixProduct p = find_matrix_products(s)[0];
   const bool side_by_side = dimension_of(p.nest, p.right, p.column) + 1 == static_cast<int>(s.buffer(p.right).shape.size());
-  const ProductSize size{s.max_extent(p.row), s.max_extent(p.column), s.max_extent(p.reduction), side_by_side ? 64 : 8};
+  const std::vector<ProductSize> sizes = sample_sizes(s, p);
+  const ProductSize& size = sizes[0];
   // One tile of columns of the tensor cores takes all rows; where the other side's tiles of 64 are few, the sides stay.
   const bool few = size.rows <= kFew, many = divide_up(size.columns, kFew) * 4 >= s.target().workers;
   const bool swapped = few && k.pick_flag("swap", many);
-  schedule_tensor_cores(s, swapped ? pick_stream(s, k, size) : pick_tile(s, k, size));
+  schedule_tensor_cores(s, swapped ? pick_stream(s, k, size) : pick_tile(s, k, sizes, side_by_side ? 64 : 8));
 }
 
 }  // namespace loopwright::schedules

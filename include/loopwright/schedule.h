@@ -141,6 +141,9 @@ class Schedule {
   /// them, and its combination.
   std::vector<LoopId> value_first(const LoopId& combination);
 
+  /// Copies staged in shared memory at `loop`, their loops bound already, read their source an iteration ahead, into registers.
+  void load_ahead(const LoopId& loop);
+
   // ---- steps: tensor cores
   /// The nest of `row`, `column` and `reduction` (constant, in this order, innermost) is done by tensor cores: a sum of
   /// products of two tiles in shared memory, in a fragment.

@@ -72,8 +72,11 @@ class GuardDropper {
       if (const auto* l = as<ir::Loop>(s)) around = l;
     if (around == nullptr || !ir::uses(guard.condition, around->var)) return unchanged;
     const ir::Facts facts = facts_before(k_, site);
-    // Tensor cores do whole tiles, and one after the other when a condition stands around them.
-    if (writes_fragments(guard.then) && is_superfluous(site, *x, facts)) return guard.then;
+    // Tensor cores do whole tiles, and one after the other when a condition stands around them. So do a GPU's threads: what
+    // one leaves out another's warp waits for.
+    const bool in_grid = std::any_of(site.path.begin(), site.path.end(), [](const Stmt& s) { const auto* l = as<ir::Loop>(s); return l != nullptr && ir::is_grid(l->kind); });
+    const bool whole = writes_only(guard.then, ir::Memory::fragment) || (in_grid && writes_only(guard.then, ir::Memory::registers));
+    if (whole && is_superfluous(site, *x, facts)) return guard.then;
     const Expr first = ir::simplify(ir::substitute(guard.condition, {{around->var, ir::int_imm(0)}}), facts);
     const bool always = facts.proves(first);
     ir::Facts when_first = facts;
@@ -82,9 +85,9 @@ class GuardDropper {
     return always ? guard.then : ir::if_then(first, guard.then);
   }
 
-  static bool writes_fragments(const Stmt& s) {
+  static bool writes_only(const Stmt& s, ir::Memory memory) {
     const std::vector<ir::Buffer> written = ir::buffers_of(s).written;
-    return std::all_of(written.begin(), written.end(), [](const ir::Buffer& b) { return b->memory == ir::Memory::fragment; });
+    return std::all_of(written.begin(), written.end(), [&](const ir::Buffer& b) { return b->memory == memory; });
   }
 
   /// Whether the body may run wherever `facts` hold.

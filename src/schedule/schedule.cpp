@@ -205,6 +205,11 @@ void Schedule::bulk(const LoopId& loop) {
   take(&step);
 }
 
+void Schedule::load_ahead(const LoopId& loop) {
+  const schedule::Step step = schedule::LoadAhead{loop.name};
+  take(&step);
+}
+
 void Schedule::persist(const LoopId& loop, std::int64_t blocks, std::int64_t turns) {
   const schedule::Step step = schedule::Persist{loop.name, blocks, turns};
   take(&step);

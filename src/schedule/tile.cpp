@@ -101,6 +101,17 @@ Stmt alloc_all(const std::vector<ir::Buffer>& buffers, Stmt body) {
   return body;
 }
 
+std::vector<StagedCopy> take_copies(Stmt& body) {
+  std::vector<StagedCopy> out;
+  while (const auto* a = as<ir::Alloc>(body)) {
+    const std::vector<Stmt> items = items_of(a->body);
+    if (a->buffer->memory != ir::Memory::shared || items.size() < 2) break;
+    out.push_back({a->buffer, items[0]});
+    body = ir::seq({items.begin() + 1, items.end()});
+  }
+  return out;
+}
+
 std::vector<Expr> bounds_of(const ir::Buffer& buffer, const Region& region, const std::vector<Var>& t,
                             const ir::Facts& facts) {
   ir::Facts inside = facts;

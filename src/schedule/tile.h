@@ -29,6 +29,14 @@ std::vector<ir::Expr> extents_of(const Region& region);
 /// alloc(b1, alloc(b2, .. body)).
 ir::Stmt alloc_all(const std::vector<ir::Buffer>& buffers, ir::Stmt body);
 
+/// A copy to shared memory in front of the rest of a loop's body, as stage makes it.
+struct StagedCopy {
+  ir::Buffer buffer;
+  ir::Stmt copy;
+};
+/// Those of a body, taken off it with their Allocs.
+std::vector<StagedCopy> take_copies(ir::Stmt& body);
+
 /// Conditions under which the element base + t of the box is accessed: those around the access, said of the position in
 /// the box, and the buffer's bounds where the box exceeds them. What is proved is left out. Empty when a condition says
 /// something else of an index.

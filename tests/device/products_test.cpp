@@ -1,4 +1,5 @@
 // Matrix products on the device against float64 on the host: tile edges, every layout, epilogues, candidates at random.
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -97,11 +98,16 @@ class Products : public OnGpu {
     std::mt19937_64 random(seed + 1);
     const std::vector<std::uint8_t> x = draw(p.dtype, p.m * p.k, random), w = draw(p.dtype, p.n * p.k, random), b = draw(p.dtype, p.n, random);
     std::vector<std::uint8_t> y(static_cast<std::size_t>(p.m * p.n * (p.dtype == "f32" ? 4 : 2)), 0xff);
-    void* buffers[4];
+    void* buffers[8];
     std::size_t count = 0;
-    for (const ArtifactArg& a : artifact.args)
-      buffers[count++] = reinterpret_cast<void*>(upload(a.role == ArgRole::output ? y : a.name == "i0" ? x : a.name == "i1" ? w : b));
-    const cuda::Address result = memory_.back();
+    cuda::Address result = 0;
+    for (const ArtifactArg& a : artifact.args) {
+      std::int64_t elements = 1;
+      for (const SizeExpr& n : a.shape) elements *= std::max<std::int64_t>(n.evaluate(&p.m), 1);
+      const std::vector<std::uint8_t> room(a.role == ArgRole::workspace ? static_cast<std::size_t>(elements * size_bytes(a.dtype)) : 0, a.zeroed ? 0 : 0xff);
+      buffers[count++] = reinterpret_cast<void*>(upload(a.role == ArgRole::workspace ? room : a.role == ArgRole::output ? y : a.name == "i0" ? x : a.name == "i1" ? w : b));
+      if (a.role == ArgRole::output) result = memory_.back();
+    }
     runtime::KernelCall call;
     call.buffers = buffers;
     call.symbols = &p.m;
@@ -163,6 +169,15 @@ TEST_F(Products, agree_with_odd_sizes_and_in_f32) {
             check({m, n, k, dtype, transposed, "bias"});
             if (HasFatalFailure()) return;
           }
+}
+
+TEST_F(Products, agree_with_thin_sides_and_sums_that_blocks_share_out) {
+  for (const bool fixed : {false, true})
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{512, 16, 2048}, {37, 264, 2048}, {300, 12, 1000}, {16, 520, 400}, {520, 1024, 16}, {130, 24, 3584}, {256, 256, 3584}})
+      for (const bool transposed : {true, false}) {
+        check({m, n, k, "f32", transposed, transposed ? "none" : "bias", fixed});
+        if (HasFatalFailure()) return;
+      }
 }
 
 TEST_F(Products, agree_where_blocks_go_on_from_tile_to_tile) {

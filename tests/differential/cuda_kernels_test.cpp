@@ -325,6 +325,27 @@ TEST(CudaMatrixVector, agrees) {
   check_family(graphs);
 }
 
+std::string plain_product(const std::string& x, const std::string& w, const std::string& body) {
+  return "graph g\nsymbol t in 1..150\ninput x: " + x + "\ninput w: " + w + "\n" + body;
+}
+
+/// Sums that few blocks would do alone, thin sides, short sums, mixed types, prologues and epilogues, rows of a symbol.
+TEST(CudaPlainProduct, agrees) {
+  std::vector<std::string> graphs;
+  graphs.push_back(plain_product("bf16[t, 520]", "f32[16, 520]", "output y = linear(cast(x, f32), w)\n"));
+  graphs.push_back(plain_product("f32[t, 16]", "f32[72, 16]", "input b: bf16[t, 72]\noutput y = cast(add(cast(b, f32), mul(linear(x, w), 2.0)), bf16)\n"));
+  graphs.push_back(plain_product("f32[70, 300]", "f32[300, 40]", "output y = matmul(x, w)\n"));
+  graphs.push_back(plain_product("f32[33, 260]", "f32[136, 260]", "input b: f32[136]\noutput y = max(linear(x, w, b), 0)\n"));
+  graphs.push_back(plain_product("bf16[t, 9]", "f32[9, 280]", "output y = matmul(permute(mul(cast(x, f32), 0.5), axes=[0, 1]), w)\n"));
+  graphs.push_back(plain_product("f32[400, 24]", "f32[400, 40]", "output y = matmul(permute(x, axes=[1, 0]), w)\n"));
+  graphs.push_back(plain_product("f32[t, 12]", "f32[t, 70]", "output y = matmul(permute(x, axes=[1, 0]), w)\n"));
+  graphs.push_back(plain_product("f32[2, 20, 130]", "f32[2, 24, 130]", "output y = matmul(x, w, transpose_b=true)\n"));
+  graphs.push_back(plain_product("f64[12, 100]", "f64[20, 100]", "output y = linear(x, w)\n"));
+  graphs.push_back(plain_product("i32[12, 100]", "i32[100, 20]", "output y = matmul(x, w)\n"));
+  graphs.push_back(plain_product("f32[9, 70]", "f32[11, 70]", "output y = exp(linear(x, w))\n"));
+  check_family(graphs);
+}
+
 TEST(CudaGeneral, agrees) {
   check_family({"graph g\ninput x: f32[20, 24]\ninput i: i64[6, 24]\ninput v: f32[6, 24]\noutput y = scatter(x, i, v, axis=0)\n",
                 "graph g\ninput x: f32[20, 24]\noutput y = variance(x, axes=[1])\n",

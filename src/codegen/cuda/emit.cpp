@@ -120,9 +120,15 @@ class KernelEmitter {
   /// with it, it uses the registers that this number leaves.
   static std::string fewest_blocks(const LaunchContext& launch) {
     constexpr std::int64_t kRegistersOfSm = 65536, kFewWords = 16, kMostBlocks = 16;
-    if (launch.consumers > 0 || launch.words_ahead < kFewWords) return {};  // a ring shares out registers itself
+    if (launch.consumers > 0) return {};  // a ring shares out registers itself
+    // Many sums are what a thread's registers are for: one more register than half a multiprocessor's share halves the warps.
+    constexpr std::int64_t kManySums = 32, kBesideMany = 64;
+    if (launch.words_summed >= kManySums)
+      return ", " + std::to_string(std::clamp<std::int64_t>(kRegistersOfSm / (launch.block.threads() * (launch.words_summed + kBesideMany)), 1, kMostBlocks));
+    if (launch.words_ahead < kFewWords) return {};
     // Rows of a cluster are few and long: registers are worth more than blocks.
-    const std::int64_t other_registers = launch.block.cluster > 1 ? 96 : 48;
+    constexpr std::int64_t kBesideSums = 40;
+    const std::int64_t other_registers = std::max<std::int64_t>(launch.block.cluster > 1 ? 96 : 48, launch.words_summed + kBesideSums);
     return ", " + std::to_string(std::clamp<std::int64_t>(kRegistersOfSm / (launch.block.threads() * (launch.words_ahead + other_registers)), 1, kMostBlocks));
   }
 

@@ -65,6 +65,20 @@ std::optional<SpreadIndex> spread_at_owner(const Expr& index, const Spread& spre
 
 constexpr const char* kComponents[] = {"x", "y", "z", "w"};
 
+/// Whether some statement stores to the array what it computes from the array.
+bool is_combined(const ir::Alloc& a) {
+  bool found = false;
+  ir::walk(a.body, [&](const ir::Stmt& s) {
+    const auto* x = ir::as<ir::Store>(s);
+    if (x == nullptr || x->buffer != a.buffer) return;
+    ir::walk(x->value, [&](const Expr& e) {
+      const auto* l = ir::as<ir::Load>(e);
+      found = found || (l != nullptr && l->buffer == a.buffer);
+    });
+  }, [](const Expr&) {});
+  return found;
+}
+
 }  // namespace
 
 Expr BodyEmitter::linear_index(const ir::BufferInfo& buffer, const std::vector<Expr>& index) const {
@@ -445,6 +459,7 @@ Status BodyEmitter::allocate(const ir::Alloc& a) {
   const std::int64_t words = (held + array.per_word - 1) / array.per_word;
   const std::string type = array.per_word > 1 ? "unsigned" : std::string(c_type(b->dtype));
   line(type + " " + array.name + "[" + std::to_string(words) + "];");
+  if (is_combined(a)) launch_.words_summed = std::max(launch_.words_summed, words);
   arrays_[b] = array;
   return emit_one(a.body);
 }

@@ -11,6 +11,7 @@
 #include "src/schedule/steps/fuse_epilogue.h"
 #include "src/schedule/steps/hold.h"
 #include "src/schedule/steps/inline_buffer.h"
+#include "src/schedule/steps/load_ahead.h"
 #include "src/schedule/steps/merge.h"
 #include "src/schedule/steps/persist.h"
 #include "src/schedule/steps/reduce_across.h"
@@ -27,7 +28,7 @@
 namespace loopwright::schedule {
 
 using Step = std::variant<Split, Fuse, Merge, Reorder, Parallel, Bind, Unroll, Vectorize, InlineBuffer, ComputeAt,
-                          FuseEpilogue, Hold, Stage, ReduceAcross, ValueFirst, Tensorize, Ring, Bulk, Persist, Stream,
+                          FuseEpilogue, Hold, Stage, ReduceAcross, ValueFirst, Tensorize, Ring, Bulk, LoadAhead, Persist, Stream,
                           AssumeMultiple, AssumeAlignment>;
 
 }  // namespace loopwright::schedule

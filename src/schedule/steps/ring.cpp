@@ -16,12 +16,6 @@ namespace {
 constexpr ErrorCode kNoRing = ErrorCode::illegal_ring;
 constexpr std::int64_t kMostSlots = 16;
 
-/// A copy in front of the rest of a loop's body.
-struct StagedCopy {
-  ir::Buffer buffer;
-  Stmt copy;
-};
-
 /// The first statement that writes something outside of mma loops; null when there is none.
 Stmt find_other_work(const Stmt& s) {
   if (const auto* l = as<ir::Loop>(s); l && l->kind == ir::LoopKind::mma) return nullptr;
@@ -32,18 +26,6 @@ Stmt find_other_work(const Stmt& s) {
     return child;
   });
   return found;
-}
-
-/// Copies in front, taken off `body`.
-std::vector<StagedCopy> take_copies(Stmt& body) {
-  std::vector<StagedCopy> out;
-  while (const auto* a = as<ir::Alloc>(body)) {
-    const std::vector<Stmt> items = items_of(a->body);
-    if (a->buffer->memory != ir::Memory::shared || items.size() < 2) break;
-    out.push_back({a->buffer, items[0]});
-    body = ir::seq({items.begin() + 1, items.end()});
-  }
-  return out;
 }
 
 }  // namespace

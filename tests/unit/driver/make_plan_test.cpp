@@ -3,6 +3,7 @@
 
 #include "loopwright/compile.h"
 #include "src/codegen/cuda/nvrtc.h"
+#include "src/driver/defaults.h"
 #include "src/graph/group.h"
 #include "src/graph/workload.h"
 #include "src/runtime/jit_hook.h"
@@ -27,6 +28,26 @@ TEST(Defaults, TakeAnyAddressWhenNoneMayBeAssumed) {
     EXPECT_EQ((*defaults)[1]->guard.alignment_bytes, 1) << text;
   }
   runtime::set_jit_hook(nullptr);
+}
+
+TEST(Defaults, AreChosenForEachRangeOfASymbol) {
+  const Target target = *Target::parse("cuda:sm_90a");
+  const auto graph = Graph::parse("graph g\nsymbol t in 1..8192\ninput x: bf16[t, 2048]\ninput w: bf16[1024, 2048]\noutput y = matmul(x, w, transpose_b=true)\n");
+  ASSERT_TRUE(graph.ok()) << graph.error().message();
+  const auto job = make_job(graph::make_workload(graph::group_ops(*graph)[0].graph));
+  ASSERT_TRUE(job.ok()) << job.error().message();
+  const std::vector<RangedDefault> ranges = schedule_ranges(*job, target);
+  ASSERT_GE(ranges.size(), 2u);
+  std::int64_t below = 8192;  // the largest are left to the default for all sizes
+  for (const RangedDefault& r : ranges) {
+    ASSERT_EQ(r.guard.symbols.size(), 1u);
+    EXPECT_LT(r.guard.symbols[0].hi, below);
+    EXPECT_LE(r.guard.symbols[0].lo, r.guard.symbols[0].hi);
+    below = r.guard.symbols[0].lo;
+    EXPECT_EQ(r.scheduled.kernel.symbols[0].symbol.hi, r.guard.symbols[0].hi);
+  }
+  EXPECT_EQ(below, 1);
+  EXPECT_TRUE(schedule_ranges(*job, *Target::parse("cpu:x86-64-v3")).empty());
 }
 
 }  // namespace

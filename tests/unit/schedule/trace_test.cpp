@@ -43,6 +43,7 @@ std::vector<TracedStep> every_step() {
           {Tensorize{{"i", "j", "k"}}, {}},
           {Ring{"k", 4}, {}},
           {Bulk{"y_tile_0"}, {}},
+          {LoadAhead{"k"}, {}},
           {Persist{"i", 132, 2}, {"i_block", "i_round", "i_turn"}},
           {Stream{"y"}, {}},
           {AssumeMultiple{"n", 8}, {}},
