@@ -31,6 +31,7 @@ struct LaunchContext {
   std::set<ir::Buffer> exchanged;     ///< those that one block writes and another reads in this launch
   std::map<ir::Buffer, std::string> pointers;  ///< names of global buffers
   std::map<ir::Buffer, std::string> words;     ///< of buffers of which each block stores one element, beside a flag (slots.h)
+  const std::set<const ir::ExprNode*>& rough;  ///< values of which a few bits are enough (rough.h)
   std::int64_t shared_bytes = 0;      ///< used so far
   std::int64_t words_ahead = 0;       ///< most registers that a thread loads before it uses the first of them
   bool meets_cluster = false;         ///< blocks of a cluster have waited for each other, for the first time at the entry
@@ -89,7 +90,7 @@ class BodyEmitter {
   Value eval_node(const ir::Expr& e);
   Value eval_index_op(const ir::Expr& e, const ir::Binary& x);
   Value eval_binary(const ir::Expr& e, const ir::Binary& x);
-  std::string divide_lanes(const std::string& a, const ir::Expr& divisor);
+  std::string divide_lanes(const std::string& a, const ir::Expr& divisor, bool rough);
   Value eval_select(const ir::Expr& e, const ir::Expr& condition, const ir::Expr& a, const ir::Expr& b);
   Value eval_cast(const ir::Expr& e, const ir::Expr& a);
   Value eval_load(const ir::Expr& e, const ir::Load& l);
@@ -98,7 +99,6 @@ class BodyEmitter {
   bool depends_on_lane(const ir::Expr& e);
   /// Begins a statement: counts how often each part is used.
   void begin(const std::vector<ir::Expr>& parts);
-  void find_rough(const std::vector<ir::Expr>& parts);
   std::string name_value(const std::string& type, const std::string& value);
   std::string fresh(const std::string& hint);
 
@@ -242,7 +242,6 @@ class BodyEmitter {
   std::vector<ir::Expr> ahead_kept_;
   std::unordered_map<const ir::ExprNode*, bool> varies_;
   std::unordered_map<const ir::ExprNode*, int> uses_;
-  std::set<const ir::ExprNode*> rough_;  ///< sigmoids of which a few bits are enough
   struct Divisor {
     std::string scale, value, reciprocal;
   };

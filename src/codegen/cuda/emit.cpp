@@ -7,6 +7,7 @@
 #include "src/codegen/cuda/ops_text.h"
 #include "src/codegen/cuda/prelude.h"
 #include "src/codegen/cuda/regions.h"
+#include "src/codegen/cuda/rough.h"
 #include "src/codegen/cuda/slots.h"
 #include "src/ir/linear.h"
 #include "src/ir/rewrite.h"
@@ -50,7 +51,7 @@ BlockShape find_block(const Stmt& s) {
 class KernelEmitter {
  public:
   KernelEmitter(const ir::Kernel& kernel, const Target& target, const std::string& entry)
-      : kernel_(kernel), target_(target), entry_(entry) {}
+      : kernel_(kernel), target_(target), entry_(entry), rough_(find_rough(kernel)) {}
 
   Result<CudaText> emit() {
     LW_TRY(const RegionPlan plan, plan_regions(kernel_));
@@ -203,7 +204,7 @@ class KernelEmitter {
       return Error{ErrorCode::unsupported_target, "compiling kernel `" + kernel_.name + "` for " + target_.text(), "it has a ring for the tensor cores of Hopper", "", "cuda:sm_90a, or a schedule without `ring`"};
     if (block.threads() > target_.max_threads_per_block) return exceed("threads of a block", block.threads(), target_.max_threads_per_block);
     if (block.y > 14 && block.x > 32) return exceed("rows of threads that wait on their own", block.y, 14);
-    LaunchContext launch{kernel_, block, {}, {}, pointers_, meeting.words};
+    LaunchContext launch{kernel_, block, {}, {}, pointers_, meeting.words, rough_};
     if (has_ring(r.body)) launch.consumers = block.y;
     find_written(r, launch);
     BodyEmitter body(launch);
@@ -308,6 +309,7 @@ class KernelEmitter {
   const ir::Kernel& kernel_;
   const Target& target_;
   const std::string& entry_;
+  const std::set<const ir::ExprNode*> rough_;
   CudaText out_;
   std::vector<ir::Buffer> buffers_;  ///< in the order of CudaText::args
   std::map<ir::Buffer, std::string> pointers_;
