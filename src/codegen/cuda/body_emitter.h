@@ -34,6 +34,7 @@ struct LaunchContext {
   const std::set<const ir::ExprNode*>& rough;  ///< values of which a few bits are enough (rough.h)
   std::int64_t shared_bytes = 0;      ///< used so far
   std::int64_t words_ahead = 0;       ///< most registers that a thread loads before it uses the first of them
+  bool holds_next = false;            ///< the next grid may come, and has not been let in so far
   bool meets_cluster = false;         ///< blocks of a cluster have waited for each other, for the first time at the entry
   std::int64_t consumers = 0;         ///< warpgroups of a region with a ring, in front of the producer's; else 0
   std::vector<TensorMap> maps;        ///< of this launch, without what a text does not need: see use_map
@@ -147,6 +148,8 @@ class BodyEmitter {
   void emit_store(const ir::Store& s);
   void emit_update(const ir::Update& u);
   void barrier();
+  /// In front of the first statement in which threads meet, and so behind most loads.
+  void let_next_begin();
   /// Inside a loop of that axis of threads.
   bool is_in_axis(int axis) const;
   std::string thread_index(int axis) const;

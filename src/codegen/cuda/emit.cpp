@@ -163,9 +163,11 @@ class KernelEmitter {
   }
 
   /// Nothing is read or written before the grid in front is over: who has written what is not known here. The next grid is
-  /// let in behind the wait, so that one grid waits at a time: more of them take the places of blocks and clusters that run.
-  std::string overlap(const LaunchContext& launch) const {
-    std::string out = "  lw_await_previous();\n  lw_let_next_begin();\n";
+  /// let in where threads meet for the first time, else behind the wait: blocks of it that wait here cannot take the places of
+  /// those that end, and then some SMs get more of them than others.
+  std::string overlap(const LaunchContext& launch, bool counts) const {
+    std::string out = "  lw_await_previous();\n";
+    if (launch.holds_next || counts) out += "  lw_let_next_begin();\n";
     const auto hold_back = [&](const std::string& type, const std::string& name) { out += "  " + name + " = (" + type + ")lw_behind(" + name + ");\n"; };
     for (const ir::Buffer& b : buffers_) hold_back(pointer_type(b, launch.written), pointers_.at(b));
     for (const MeetingParameter& p : meeting_parameters_) hold_back(p.type + "*", p.name);
@@ -207,8 +209,11 @@ class KernelEmitter {
     LaunchContext launch{kernel_, block, {}, {}, pointers_, meeting.words, rough_};
     if (has_ring(r.body)) launch.consumers = block.y;
     find_written(r, launch);
-    BodyEmitter body(launch);
     CudaLaunch out;
+    out.programmatic_dependent = may_overlap(r, launch);
+    // Blocks that count themselves end at very different times: the next ones get even shares while all are still there.
+    launch.holds_next = out.programmatic_dependent && meeting.counter.empty();
+    BodyEmitter body(launch);
     bind_symbols(body);
     for (std::size_t axis = 0; axis < 3; ++axis) {
       if (!r.grid[axis]) continue;
@@ -237,8 +242,7 @@ class KernelEmitter {
       head += std::string("  ") + (is_static ? "" : "extern ") + "__shared__ __align__(" + (launch.consumers > 0 ? "1024" : "16") + ") unsigned char lw_shared[" +
               (is_static ? std::to_string(launch.shared_bytes) : "") + "];\n";
     if (launch.meets_cluster) head += "  lw_cluster_begin();\n";
-    out.programmatic_dependent = may_overlap(r, launch);
-    if (out.programmatic_dependent) head += overlap(launch);
+    if (out.programmatic_dependent) head += overlap(launch, !meeting.counter.empty());
     out_.functions += head + text + "}\n";
     out.entry = name;
     out.block = {static_cast<std::int32_t>(block.x), static_cast<std::int32_t>(count_threads(launch) / block.x), 1};

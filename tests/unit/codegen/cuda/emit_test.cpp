@@ -111,6 +111,16 @@ TEST(Emit, a_softmax_is_rough_where_16_bits_are_left_of_it) {
   EXPECT_EQ(count(both_signs, "lw_divide("), 0) << both_signs;
 }
 
+TEST(Emit, the_next_grid_is_let_in_where_threads_meet_first) {
+  const auto found = emit("kernel total(x: f32[128] in, y: f32[1] out)\n  level emittable\n  for b in 0..1 grid_x\n    alloc p: f32[128] registers\n"
+                          "    for t in 0..128 thread_x\n      p[t] = x[t]\n    y[b] = 0.0f32\n    for c in 0..128 across\n      update sum y[b] by p[c]\n");
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  const std::string& text = found->functions;
+  EXPECT_EQ(count(text, "lw_let_next_begin();"), 1) << text;
+  EXPECT_GT(text.find("lw_let_next_begin();"), text.find("__ldg(")) << text;
+  EXPECT_LT(text.find("lw_let_next_begin();"), text.find("__shfl_xor_sync(")) << text;
+}
+
 TEST(Emit, halves_are_compared_two_at_a_time) {
   for (const char* dtype : {"bf16", "f16"}) {
     const std::string t(dtype);
