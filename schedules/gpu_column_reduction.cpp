@@ -137,14 +137,28 @@ void reduce_down(Schedule& s, const NestInfo& n, Columns c, std::int64_t blocks)
   if (s.ok()) combine_shares(s, r[2], outer.size(), n, c);
 }
 
+/// Threads above each other: not more than there are rows.
+std::vector<std::int64_t> down_choices(const Schedule& s) {
+  std::int64_t rows = 1;
+  for (const NestInfo& n : updates(s)) {
+    std::int64_t extent = 1;
+    for (const LoopId& l : n.reduction) extent *= std::min<std::int64_t>(s.max_extent(l), 1 << 20);
+    rows = std::max(rows, extent);
+  }
+  std::vector<std::int64_t> out;
+  for (const std::int64_t down : {32, 16, 8, 4, 2})
+    if (down / 2 < rows) out.push_back(down);
+  return out;
+}
+
 }  // namespace
 
 void schedule_gpu_column_reduction(Schedule& s, Space& k) {
   Columns c;
-  c.across = k.pick("across", {32, 16, 64, 8, 128});
-  c.down = k.pick("down", {16, 8, 4, 2, 32});
-  c.unrolled = k.pick("vectors", {8, 4, 2, 1});  // of one thread in flight
-  const std::int64_t per_sm = k.pick("blocks_per_sm", {2, 4, 1, 8});
+  c.across = k.pick("across", {16, 32, 64, 8, 128});
+  c.down = k.pick("down", down_choices(s));
+  c.unrolled = k.pick("vectors", {4, 8, 2, 1});  // of one thread in flight
+  const std::int64_t per_sm = k.pick("blocks_per_sm", {1, 2, 4, 8});
   if (c.across * c.down > s.target().max_threads_per_block) return s.reject("more threads than a block has");
   if (k.pick_flag("aligned", true)) s.assume_alignment(16);
   inline_intermediates(s);

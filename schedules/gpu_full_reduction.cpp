@@ -97,8 +97,8 @@ std::vector<Walk> find_walks(Schedule& s) {
 }  // namespace
 
 void schedule_gpu_full_reduction(Schedule& s, Space& k) {
-  const std::int64_t threads = k.pick("threads", {256, 512, 128, 64});
-  const std::int64_t per_sm = k.pick("blocks_per_sm", {4, 8, 2, 1, 16});
+  const std::int64_t threads = k.pick("threads", {512, 256, 128, 64});
+  const std::int64_t per_sm = k.pick("blocks_per_sm", {2, 4, 8, 1, 16});
   const std::int64_t unrolled = k.pick("vectors", {8, 4, 2, 1});  // of one thread in flight
   if (k.pick_flag("aligned", true)) s.assume_alignment(16);
   inline_intermediates(s);

@@ -179,6 +179,7 @@ void reduce_places(Schedule& s, const LoopId& columns, const RowShares& shares) 
   if (!s.ok()) return;
   s.bind(ways[0], Axis::thread_x);
   if (s.ok() && block.width > 1) s.unroll(ways[1]);
+  if (s.ok() && shares.unrolled == 0) unroll_few(s, p[1]);
   combine_threads(s, p[2], block);
 }
 

@@ -15,14 +15,16 @@ constexpr std::int64_t kMostOfCluster = 8;    ///< blocks; an exchange among 16 
 constexpr std::int64_t kFewestOfBlock = 4096; ///< elements of a row for each block of a cluster
 constexpr std::int64_t kMostThreads = 512;
 
-/// Inputs that several nests read along the row: worth holding.
-std::vector<std::string> find_row_inputs(const Schedule& s, int rows) {
+bool has_place(const NestInfo& n) { return n.monoid == "argmin" || n.monoid == "argmax"; }
+
+/// Inputs that several nests read along the row, or one and then the search for its place: worth holding.
+std::vector<std::string> find_row_inputs(const Schedule& s, int rows, bool value_first) {
   std::vector<std::string> out;
   for (const NestInfo& n : s.nests())
     for (const ReadInfo& r : n.reads) {
       const bool is_row = s.buffer(r.buffer).is_param && static_cast<int>(r.dims.size()) > rows;
       if (!is_row || std::find(out.begin(), out.end(), r.buffer) != out.end()) continue;
-      if (reader_count(s, r.buffer) > 1) out.push_back(r.buffer);
+      if (reader_count(s, r.buffer) > 1 || (value_first && has_place(n))) out.push_back(r.buffer);
     }
   return out;
 }
@@ -106,8 +108,6 @@ std::vector<LoopId> columns_of(const NestInfo& n, const LoopId& row) {
   const auto at = std::find(n.loops.begin(), n.loops.end(), row);
   return at == n.loops.end() ? n.loops : std::vector<LoopId>(at + 1, n.loops.end());
 }
-
-bool has_place(const NestInfo& n) { return n.monoid == "argmin" || n.monoid == "argmax"; }
 
 /// Shares out the columns of every nest below the row. Where nothing holds the row, nests that need not wait for each
 /// other walk over it together.
@@ -215,7 +215,7 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   const LoopId row = gather_rows(s, row_count, rows_per_block);
   if (!s.ok()) return;
   if (holds)
-    for (const std::string& input : find_row_inputs(s, row_count)) s.attempt([&](Schedule& t) { t.stage(input, row, Place::registers); });
+    for (const std::string& input : find_row_inputs(s, row_count, shares.value_first)) s.attempt([&](Schedule& t) { t.stage(input, row, Place::registers); });
   share_rows(s, row, shares);
   pick_stream(s, k);
 }

@@ -214,14 +214,26 @@ ReductionParts define_variance(const Call& call) {
   return parts;
 }
 
+/// What positions among so many elements are carried in: 32 bits where all of them fit.
+DType position_type(const std::vector<Dim>& extents, const std::vector<Symbol>& symbols) {
+  std::int64_t most = 1;
+  for (const Dim& extent : extents) {
+    const auto range = extent.bounds(symbols);
+    if (!range.ok() || range->hi > INT32_MAX / std::max<std::int64_t>(most, 1)) return DType::i64;
+    most *= range->hi;
+  }
+  return DType::i32;
+}
+
 ReductionParts define_arg_reduce(const Call& call, ir::Monoid monoid) {
   ReductionParts parts = reduction_skeleton(call, monoid, {call.operands[0].dtype, DType::i64});
-  parts.values = [&call, extents = parts.reduced](const Read& read, const Index& outer,
-                                                  const Index& reduced) {
+  parts.state[1] = position_type(parts.reduced, *call.symbols);
+  parts.values = [&call, extents = parts.reduced, position = parts.state[1]](const Read& read, const Index& outer,
+                                                                             const Index& reduced) {
     Expr linear = int_imm(0);
     for (std::size_t k = 0; k < reduced.size(); ++k)
       linear = k == 0 ? reduced[k] : linear * call.size(extents[k]) + reduced[k];
-    return std::vector<Expr>{read(0, reduced_index(call, outer, reduced)), linear};
+    return std::vector<Expr>{read(0, reduced_index(call, outer, reduced)), ir::cast(linear, position)};
   };
   parts.finish = [](const std::vector<Expr>& s) { return s[1]; };
   return parts;

@@ -31,9 +31,11 @@ struct LaunchContext {
   std::set<ir::Buffer> exchanged;     ///< those that one block writes and another reads in this launch
   std::map<ir::Buffer, std::string> pointers;  ///< names of global buffers
   std::map<ir::Buffer, std::string> words;     ///< of buffers of which each block stores one element, beside a flag (slots.h)
+  const std::set<const ir::ExprNode*>& rough;  ///< values of which a few bits are enough (rough.h)
   std::int64_t shared_bytes = 0;      ///< used so far
   std::int64_t words_ahead = 0;       ///< most registers that a thread loads before it uses the first of them
   std::int64_t words_summed = 0;      ///< most registers of a thread in one array that is combined into
+  bool holds_next = false;            ///< the next grid may come, and has not been let in so far
   bool meets_cluster = false;         ///< blocks of a cluster have waited for each other, for the first time at the entry
   std::int64_t consumers = 0;         ///< warpgroups of a region with a ring, in front of the producer's; else 0
   std::vector<TensorMap> maps;        ///< of this launch, without what a text does not need: see use_map
@@ -90,7 +92,7 @@ class BodyEmitter {
   Value eval_node(const ir::Expr& e);
   Value eval_index_op(const ir::Expr& e, const ir::Binary& x);
   Value eval_binary(const ir::Expr& e, const ir::Binary& x);
-  std::string divide_lanes(const std::string& a, const ir::Expr& divisor);
+  std::string divide_lanes(const std::string& a, const ir::Expr& divisor, bool rough);
   Value eval_select(const ir::Expr& e, const ir::Expr& condition, const ir::Expr& a, const ir::Expr& b);
   Value eval_cast(const ir::Expr& e, const ir::Expr& a);
   Value eval_load(const ir::Expr& e, const ir::Load& l);
@@ -99,7 +101,6 @@ class BodyEmitter {
   bool depends_on_lane(const ir::Expr& e);
   /// Begins a statement: counts how often each part is used.
   void begin(const std::vector<ir::Expr>& parts);
-  void find_rough(const std::vector<ir::Expr>& parts);
   std::string name_value(const std::string& type, const std::string& value);
   std::string fresh(const std::string& hint);
 
@@ -148,6 +149,8 @@ class BodyEmitter {
   void emit_store(const ir::Store& s);
   void emit_update(const ir::Update& u);
   void barrier();
+  /// In front of the first statement in which threads meet, and so behind most loads.
+  void let_next_begin();
   /// Inside a loop of that axis of threads.
   bool is_in_axis(int axis) const;
   std::string thread_index(int axis) const;
@@ -243,7 +246,6 @@ class BodyEmitter {
   std::vector<ir::Expr> ahead_kept_;
   std::unordered_map<const ir::ExprNode*, bool> varies_;
   std::unordered_map<const ir::ExprNode*, int> uses_;
-  std::set<const ir::ExprNode*> rough_;  ///< sigmoids of which a few bits are enough
   struct Divisor {
     std::string scale, value, reciprocal;
   };

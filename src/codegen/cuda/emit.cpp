@@ -7,6 +7,7 @@
 #include "src/codegen/cuda/ops_text.h"
 #include "src/codegen/cuda/prelude.h"
 #include "src/codegen/cuda/regions.h"
+#include "src/codegen/cuda/rough.h"
 #include "src/codegen/cuda/slots.h"
 #include "src/ir/linear.h"
 #include "src/ir/rewrite.h"
@@ -50,7 +51,7 @@ BlockShape find_block(const Stmt& s) {
 class KernelEmitter {
  public:
   KernelEmitter(const ir::Kernel& kernel, const Target& target, const std::string& entry)
-      : kernel_(kernel), target_(target), entry_(entry) {}
+      : kernel_(kernel), target_(target), entry_(entry), rough_(find_rough(kernel)) {}
 
   Result<CudaText> emit() {
     LW_TRY(const RegionPlan plan, plan_regions(kernel_));
@@ -168,9 +169,11 @@ class KernelEmitter {
   }
 
   /// Nothing is read or written before the grid in front is over: who has written what is not known here. The next grid is
-  /// let in behind the wait, so that one grid waits at a time: more of them take the places of blocks and clusters that run.
-  std::string overlap(const LaunchContext& launch) const {
-    std::string out = "  lw_await_previous();\n  lw_let_next_begin();\n";
+  /// let in where threads meet for the first time, else behind the wait: blocks of it that wait here cannot take the places of
+  /// those that end, and then some SMs get more of them than others.
+  std::string overlap(const LaunchContext& launch, bool counts) const {
+    std::string out = "  lw_await_previous();\n";
+    if (launch.holds_next || counts) out += "  lw_let_next_begin();\n";
     const auto hold_back = [&](const std::string& type, const std::string& name) { out += "  " + name + " = (" + type + ")lw_behind(" + name + ");\n"; };
     for (const ir::Buffer& b : buffers_) hold_back(pointer_type(b, launch.written), pointers_.at(b));
     for (const MeetingParameter& p : meeting_parameters_) hold_back(p.type + "*", p.name);
@@ -209,11 +212,14 @@ class KernelEmitter {
       return Error{ErrorCode::unsupported_target, "compiling kernel `" + kernel_.name + "` for " + target_.text(), "it has a ring for the tensor cores of Hopper", "", "cuda:sm_90a, or a schedule without `ring`"};
     if (block.threads() > target_.max_threads_per_block) return exceed("threads of a block", block.threads(), target_.max_threads_per_block);
     if (block.y > 14 && block.x > 32) return exceed("rows of threads that wait on their own", block.y, 14);
-    LaunchContext launch{kernel_, block, {}, {}, pointers_, meeting.words};
+    LaunchContext launch{kernel_, block, {}, {}, pointers_, meeting.words, rough_};
     if (has_ring(r.body)) launch.consumers = block.y;
     find_written(r, launch);
-    BodyEmitter body(launch);
     CudaLaunch out;
+    out.programmatic_dependent = may_overlap(r, launch);
+    // Blocks that count themselves end at very different times: the next ones get even shares while all are still there.
+    launch.holds_next = out.programmatic_dependent && meeting.counter.empty();
+    BodyEmitter body(launch);
     bind_symbols(body);
     for (std::size_t axis = 0; axis < 3; ++axis) {
       if (!r.grid[axis]) continue;
@@ -242,8 +248,7 @@ class KernelEmitter {
       head += std::string("  ") + (is_static ? "" : "extern ") + "__shared__ __align__(" + (launch.consumers > 0 ? "1024" : "16") + ") unsigned char lw_shared[" +
               (is_static ? std::to_string(launch.shared_bytes) : "") + "];\n";
     if (launch.meets_cluster) head += "  lw_cluster_begin();\n";
-    out.programmatic_dependent = may_overlap(r, launch);
-    if (out.programmatic_dependent) head += overlap(launch);
+    if (out.programmatic_dependent) head += overlap(launch, !meeting.counter.empty());
     out_.functions += head + text + "}\n";
     out.entry = name;
     out.block = {static_cast<std::int32_t>(block.x), static_cast<std::int32_t>(count_threads(launch) / block.x), 1};
@@ -314,6 +319,7 @@ class KernelEmitter {
   const ir::Kernel& kernel_;
   const Target& target_;
   const std::string& entry_;
+  const std::set<const ir::ExprNode*> rough_;
   CudaText out_;
   std::vector<ir::Buffer> buffers_;  ///< in the order of CudaText::args
   std::map<ir::Buffer, std::string> pointers_;

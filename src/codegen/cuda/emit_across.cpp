@@ -91,6 +91,7 @@ Status BodyEmitter::emit_across(const ir::Loop& l) {
   if (!in_warps && axis != 2)
     return refuse("loop `" + l.var.hint + "` combines " + std::to_string(ways) + " threads of axis " + (axis == 0 ? "x" : "y"),
                   "all threads of x: a power of two up to 32, or a multiple of 32");
+  let_next_begin();
   return block("", [&]() -> Status {
     threads_[l.var] = {axis, ways};
     names_[l.var] = "(int)(" + thread_index(axis) + ")";
@@ -129,6 +130,9 @@ void BodyEmitter::emit_exchanges(ir::Monoid monoid, const std::vector<DType>& dt
                                       " + threadIdx.x) % 32 / " + std::to_string(ways) + " * " + std::to_string(ways) + ")");
   else if (launch_.block.threads() < kWarp)
     mask = std::to_string((1ull << launch_.block.threads()) - 1) + "u";
+  const bool is_extreme = monoid == ir::Monoid::min || monoid == ir::Monoid::max;
+  if (is_extreme && dtypes[0] == DType::i32 && ways == kWarp)
+    return line(values[0] + (monoid == ir::Monoid::min ? " = __reduce_min_sync(" : " = __reduce_max_sync(") + mask + ", " + values[0] + ");");
   for (std::int64_t distance = ways / 2; distance > 0; distance /= 2) {
     std::vector<std::string> mine = values, others;
     for (std::size_t i = 0; i < values.size(); ++i)

@@ -76,26 +76,6 @@ void BodyEmitter::begin(const std::vector<Expr>& parts) {
     });
   };
   for (const Expr& e : parts) count(e);
-  find_rough(parts);
-}
-
-/// Factors of what is rounded to 16 bits at once: 2^-17 of them is nothing beside that. Only below products, since a sum
-/// may leave little of its terms.
-void BodyEmitter::find_rough(const std::vector<Expr>& parts) {
-  rough_.clear();
-  const std::function<void(const Expr&)> visit = [&](const Expr& e) {
-    if (e->dtype != DType::f32 || uses_[e.get()] > 1) return;
-    if (const auto* u = ir::as<ir::Unary>(e); u != nullptr && u->op == ir::UnaryOp::sigmoid) rough_.insert(e.get());
-    const auto* x = ir::as<ir::Binary>(e);
-    if (x == nullptr || x->op != BinaryOp::mul) return;
-    visit(x->a);
-    visit(x->b);
-  };
-  for (const Expr& part : parts)
-    ir::walk(part, [&](const Expr& e) {
-      const auto* cast = ir::as<ir::Cast>(e);
-      if (cast != nullptr && (e->dtype == DType::bf16 || e->dtype == DType::f16)) visit(cast->a);
-    });
 }
 
 BodyEmitter::Value BodyEmitter::eval(const Expr& e) {
@@ -133,7 +113,10 @@ BodyEmitter::Value BodyEmitter::eval_node(const Expr& e) {
                LW_BUG_IF(it == names_.end(), "variable `" + x.var.hint + "` has no name in the text");
                return {it->second, narrow_[x.var]};
              },
-             [&](const ir::Unary& x) -> Value { return rough_.contains(e.get()) ? Value{"lw_sigmoid_rough(" + text(x.a) + ")", false} : Value{c_unary(x.op, x.a->dtype, text(x.a)), false}; },
+             [&](const ir::Unary& x) -> Value {
+               if (!launch_.rough.contains(e.get())) return {c_unary(x.op, x.a->dtype, text(x.a))};
+               return {std::string(x.op == ir::UnaryOp::exp ? "lw_exp_rough(" : "lw_sigmoid_rough(") + text(x.a) + ")"};
+             },
              [&](const ir::Binary& x) -> Value { return eval_binary(e, x); },
              [&](const ir::Select& x) -> Value { return eval_select(e, x.condition, x.a, x.b); },
              [&](const ir::Cast& x) -> Value { return eval_cast(e, x.a); },
@@ -175,8 +158,8 @@ BodyEmitter::Value BodyEmitter::eval_index_op(const Expr& e, const ir::Binary& x
 }
 
 /// All lanes have one divisor: its reciprocal once, then a corrected product for each. Small divisors are scaled, so that
-/// the reciprocal is finite.
-std::string BodyEmitter::divide_lanes(const std::string& a, const Expr& divisor) {
+/// the reciprocal is finite. A rough quotient is the product alone.
+std::string BodyEmitter::divide_lanes(const std::string& a, const Expr& divisor, bool rough) {
   Divisor& d = divisors_[divisor.get()];
   if (d.scale.empty()) {
     const std::string b = text(divisor);
@@ -184,6 +167,7 @@ std::string BodyEmitter::divide_lanes(const std::string& a, const Expr& divisor)
     d.value = name_value("float", b + " * " + d.scale);
     d.reciprocal = name_value("float", "__frcp_rn(" + d.value + ")");
   }
+  if (rough) return "(" + a + " * " + d.scale + " * " + d.reciprocal + ")";
   return "lw_divide(" + a + " * " + d.scale + ", " + d.value + ", " + d.reciprocal + ")";
 }
 
@@ -196,7 +180,7 @@ BodyEmitter::Value BodyEmitter::eval_binary(const Expr& e, const ir::Binary& x) 
     if (x.op == BinaryOp::or_) return eval_select(e, x.a, ir::int_imm(1, DType::boolean), x.b);
   }
   const std::string a = text(x.a);
-  if (x.op == BinaryOp::div && e->dtype == DType::f32 && lanes_ && !depends_on_lane(x.b)) return {divide_lanes(a, x.b)};
+  if (x.op == BinaryOp::div && e->dtype == DType::f32 && lanes_ && !depends_on_lane(x.b)) return {divide_lanes(a, x.b, launch_.rough.contains(e.get()))};
   const std::string b = text(x.b);
   const bool positive = x.a->dtype == DType::i64 && facts_.bounds(x.a).lo >= 0 && facts_.bounds(x.b).lo > 0;
   if (positive && (x.op == BinaryOp::floor_div || x.op == BinaryOp::div))

@@ -68,7 +68,14 @@ std::string BodyEmitter::thread_index(int axis) const {
   return axis == 0 ? "threadIdx.x" : "threadIdx.y";
 }
 
+void BodyEmitter::let_next_begin() {
+  if (!launch_.holds_next || serial_loops_ > 0) return;
+  line("lw_let_next_begin();");
+  launch_.holds_next = false;
+}
+
 void BodyEmitter::barrier() {
+  let_next_begin();
   if (launch_.block.cluster > 1 && !is_in_axis(2)) return cluster_barrier();
   if (launch_.block.threads() == 1) return;
   // The producer of a ring does not come along.

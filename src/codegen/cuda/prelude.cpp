@@ -65,8 +65,10 @@ constexpr Definition kDefinitions[] = {
     // Of 1 and more: no denormal operand, 1 ulp.
     {"lw_reciprocal", "float lw_reciprocal(float a) { float r; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(a)); return r; }"},
     {"lw_sigmoid_f32", "float lw_sigmoid_f32(float a) { return lw_reciprocal(1.0f + expf(-a)); }"},
-    // Within 2^-17: the product with log2(e) is rounded once. Beyond 2^128 the sum is infinite and the result 0.
+    // Within 2^-17: the product with log2(e) is rounded once. What is below 2^-126 is 0. Beyond 2^128 the sum of a sigmoid
+    // is infinite and its result 0.
     {"lw_power_rough", "float lw_power_rough(float a) { float r; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(a)); return r; }"},
+    {"lw_exp_rough", "float lw_exp_rough(float a) { return lw_power_rough(a * 1.4426950408889634f); }"},
     {"lw_sigmoid_rough", "float lw_sigmoid_rough(float a) { return lw_reciprocal(1.0f + lw_power_rough(a * -1.4426950408889634f)); }"},
     {"lw_sigmoid_f64", "double lw_sigmoid_f64(double a) { return 1.0 / (1.0 + exp(-a)); }"},
     {"lw_mod_f32", "float lw_mod_f32(float a, float b) { float r = fmodf(a, b); return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r; }"},

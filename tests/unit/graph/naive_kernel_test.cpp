@@ -53,7 +53,12 @@ TEST(NaiveKernel, a_direct_reduction_writes_its_own_buffer) {
 TEST(NaiveKernel, tuple_states_have_numbered_buffers) {
   const std::string text = kernel_text("input x: f32[n, 4]\noutput y = argmax(x, axes=[1], keepdim=true)\n");
   EXPECT_THAT(text, HasSubstr("alloc y_acc0: f32[n, 1]"));
-  EXPECT_THAT(text, HasSubstr("alloc y_acc1: i64[n, 1]"));
+  EXPECT_THAT(text, HasSubstr("alloc y_acc1: i32[n, 1]"));
+}
+
+TEST(NaiveKernel, places_take_64_bits_where_32_do_not_hold_them) {
+  const std::string text = kernel_text("input x: f32[n, 65536, 65536]\noutput y = argmax(x, axes=[1, 2])\n");
+  EXPECT_THAT(text, HasSubstr("alloc y_acc1: i64[n]"));
 }
 
 TEST(NaiveKernel, generated_names_avoid_values) {

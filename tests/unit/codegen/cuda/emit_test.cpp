@@ -91,6 +91,36 @@ TEST(Emit, a_sigmoid_is_rough_only_where_16_bits_are_left_of_it) {
   EXPECT_EQ(count(text("bf16(sigmoid(x[t])*(sigmoid(x[t]) - x[t]))"), "lw_sigmoid_rough("), 0);
 }
 
+TEST(Emit, a_softmax_is_rough_where_16_bits_are_left_of_it) {
+  const auto text = [](const std::string& dtype, const std::string& value) {
+    const auto found = emit("kernel k(x: f32[128] in, y: " + dtype + "[128] out)\n  level emittable\n  alloc e: f32[128] registers\n  alloc s: f32[128] registers\n"
+                            "  for t in 0..16 thread_x\n    s[t*8] = 0.0f32\n    for l in 0..8\n      e[t*8 + l] = " + value + "\n      s[t*8] = s[t*8] + e[t*8 + l]\n"
+                            "    for l in 0..8 vectorize\n      y[t*8 + l] = " + dtype + "(e[t*8 + l] / s[t*8])\n");
+    EXPECT_TRUE(found.ok()) << found.error().message();
+    return found.ok() ? found->functions : "";
+  };
+  const std::string rough = text("bf16", "exp(x[t*8 + l])");
+  EXPECT_EQ(count(rough, "lw_exp_rough("), 1) << rough;
+  EXPECT_EQ(count(rough, "lw_divide("), 0) << rough;
+  const std::string single = text("f32", "exp(x[t*8 + l])");
+  EXPECT_EQ(count(single, "lw_exp_rough("), 0) << single;
+  EXPECT_EQ(count(single, "lw_divide("), 8) << single;
+  // Little may be left of a sum of both signs, but what is divided by it is rounded all the same.
+  const std::string both_signs = text("bf16", "exp(x[t*8 + l])*x[t*8 + l]");
+  EXPECT_EQ(count(both_signs, "lw_exp_rough("), 0) << both_signs;
+  EXPECT_EQ(count(both_signs, "lw_divide("), 0) << both_signs;
+}
+
+TEST(Emit, the_next_grid_is_let_in_where_threads_meet_first) {
+  const auto found = emit("kernel total(x: f32[128] in, y: f32[1] out)\n  level emittable\n  for b in 0..1 grid_x\n    alloc p: f32[128] registers\n"
+                          "    for t in 0..128 thread_x\n      p[t] = x[t]\n    y[b] = 0.0f32\n    for c in 0..128 across\n      update sum y[b] by p[c]\n");
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  const std::string& text = found->functions;
+  EXPECT_EQ(count(text, "lw_let_next_begin();"), 1) << text;
+  EXPECT_GT(text.find("lw_let_next_begin();"), text.find("__ldg(")) << text;
+  EXPECT_LT(text.find("lw_let_next_begin();"), text.find("__shfl_xor_sync(")) << text;
+}
+
 TEST(Emit, halves_are_compared_two_at_a_time) {
   for (const char* dtype : {"bf16", "f16"}) {
     const std::string t(dtype);
