@@ -147,7 +147,7 @@ std::vector<std::int64_t> down_choices(const Schedule& s) {
   }
   std::vector<std::int64_t> out;
   for (const std::int64_t down : {32, 16, 8, 4, 2})
-    if (down / 2 < rows) out.push_back(down);
+    if (down / 2 < rows || down == 2) out.push_back(down);
   return out;
 }
 
