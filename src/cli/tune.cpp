@@ -74,8 +74,9 @@ Result<Exit> run_tune(TuneArguments arguments, const Context& context) {
   LW_TRY(const std::vector<TuneReport> reports,
          arguments.wanted ? watch(arguments.options, budget_s, context, tune_wanted)
                           : tune_files(arguments.files, arguments.options, budget_s, arguments.probes, context));
-  if (arguments.wanted && reports.empty() && !context.json) {
-    fmt::print("nothing is wanted of {}\n", arguments.options.database);
+  if (arguments.wanted && reports.empty()) {
+    if (context.json) print_json(nlohmann::json::array());
+    else fmt::print("nothing is wanted of {}\n", arguments.options.database);
     return Exit::kOk;
   }
   return print_reports(reports, arguments.options.database, context.json);

@@ -76,7 +76,9 @@ TEST_F(Program, TuneTakesFilesOrWhatIsWanted) {
   const Ended none = run({"tune", "--wanted", "--db", file("t.db")});
   EXPECT_EQ(none.exit, 0) << none.err;
   EXPECT_NE(none.out.find("nothing is wanted"), std::string::npos) << none.out;
-  EXPECT_TRUE(json::parse(run({"--json", "tune", "--wanted", "--db", file("t.db")}).out).empty());
+  const Ended as_json = run({"--json", "tune", "--wanted", "--db", file("t.db")});
+  EXPECT_EQ(as_json.exit, 0) << as_json.err;
+  EXPECT_TRUE(json::parse(as_json.out).empty()) << as_json.out;
 }
 
 TEST_F(Program, NumbersThatNoMachineCanMeetAreRefused) {
