@@ -1,5 +1,6 @@
 """Tracing a function or module once: torch.export, then the graph, and what a later call must find unchanged."""
 import inspect
+import itertools
 import types
 import warnings
 
@@ -100,8 +101,9 @@ def needs_gradients(target, values):
     if not torch.is_grad_enabled():
         return False
     modules, guards = find_context(target)
-    reached = [value for _, _, value in guards] + [p for m in modules for p in m.parameters()]
-    return any(isinstance(v, torch.Tensor) and v.requires_grad for v in (*values, *reached))
+    parameters = (p for m in modules for p in m.parameters())  # the first that is trained ends the search: every step asks
+    return any(isinstance(v, torch.Tensor) and v.requires_grad
+               for v in itertools.chain(values, (value for _, _, value in guards), parameters))
 
 
 def example(value, symbols):
