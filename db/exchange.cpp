@@ -124,7 +124,7 @@ Status export_lines(const std::string& path, std::ostream& out, const ExportOpti
   LW_CHECK(connection->execute("COMMIT"));
   out.flush();
   if (out) return Unit{};
-  return Error{ErrorCode::db_full, "write an export", "the stream does not take any more", path, "free space on the disk"};
+  return Error{ErrorCode::io, "write an export of " + path, "it does not take any more", "the stream", "one that is open, and space where it ends"};
 }
 
 Result<std::vector<DiffEntry>> diff_files(const std::string& first, const std::string& second) {

@@ -63,9 +63,10 @@ const std::atomic<bool>& watch_interrupts() {
   return interrupted;
 }
 
-void stop_watching_interrupts() {
+bool stop_watching_interrupts() {
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
+  return interrupted;
 }
 
 Error blame_databases(Error error, const std::vector<std::string>& paths) {

@@ -39,8 +39,8 @@ void set_body(CLI::App* command, Context& context, std::function<Result<Exit>()>
 
 /// Set by the first SIGINT or SIGTERM. A second one ends the process at once.
 const std::atomic<bool>& watch_interrupts();
-/// From now on either ends the process.
-void stop_watching_interrupts();
+/// From now on either ends the process. True when one came before.
+bool stop_watching_interrupts();
 
 /// `error`, or what is wrong with the first of these files that is a damaged, foreign or otherwise unusable database:
 /// then nobody knows what it may hold.

@@ -1,6 +1,7 @@
 // db info|list|merge|diff|import|rebuild|export|doctor|prune.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -272,6 +273,7 @@ void add_exchange(CLI::App& db, Context& context) {
   out->add_flag("--with-artifacts", e->exporting.with_artifacts, "machine code in base64");
   set_body(out, context, [e]() -> Result<Exit> {
     const Status status = db::export_lines(e->path, std::cout, e->exporting);
+    if (std::ferror(stdout) != 0) return kOk;  // as of any command, the end of the program says so
     if (!status.ok()) return advise_otherwise(status.error());
     return kOk;
   });

@@ -19,6 +19,13 @@ bool reads_as_number(const std::string& cell) {
          (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-' || cell[0] == '+');
 }
 
+/// Of a file from elsewhere: it must not move a terminal's cursor, nor end the line.
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
+std::string cut(const std::string& text, std::size_t width) {
+  return text.size() > width ? text.substr(0, width - 1) + "~" : text;
+}
+
 }  // namespace
 
 Cell time_cell(double time_ns) { return {format_time(time_ns), time_ns}; }
@@ -28,18 +35,31 @@ Cell date_cell(std::int64_t unix_ns) { return {format_date(unix_ns), unix_ns}; }
 Cell ratio_cell(double ratio) { return {fmt::format("{:.2f}x", ratio), ratio}; }
 Cell percent_cell(double share) { return {fmt::format("{:.1f}%", 100 * share), share}; }
 
-int terminal_width(int descriptor) {
+TerminalSize terminal_size(int descriptor) {
   winsize size{};
-  if (isatty(descriptor) == 0) return 0;
-  return ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col < 20 ? 80 : size.ws_col;
+  if (isatty(descriptor) == 0) return {};
+  if (ioctl(descriptor, TIOCGWINSZ, &size) != 0) size = {};
+  return {size.ws_col == 0 ? 80 : size.ws_col, size.ws_row == 0 ? 24 : size.ws_row};
 }
 
 void Table::add(std::vector<Cell> cells) {
   cells.resize(header_.size(), Cell(""));
+  for (Cell& cell : cells) std::replace_if(cell.text.begin(), cell.text.end(), is_control, '?');
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::text() const { return text(terminal_width(STDOUT_FILENO)); }
+std::string Table::text() const { return text(terminal_size(STDOUT_FILENO).columns); }
+
+std::string Table::list_cells(const std::vector<std::size_t>& shown, std::size_t width) const {
+  std::size_t titles = 0;
+  for (const std::size_t c : shown) titles = std::max(titles, header_[c].title.size());
+  std::string out;
+  for (const auto& row : rows_) {
+    if (!out.empty()) out += "\n";
+    for (const std::size_t c : shown) out += cut(fmt::format("{:<{}} {}", header_[c].title, titles, row[c].text), width) + "\n";
+  }
+  return out;
+}
 
 std::string Table::text(int width_limit) const {
   constexpr std::size_t kGap = 2, kLeast = 8;
@@ -63,12 +83,12 @@ std::string Table::text(int width_limit) const {
     --*widest;
     --all;
   }
+  if (width_limit > 0 && all > static_cast<std::size_t>(width_limit)) return list_cells(shown, static_cast<std::size_t>(width_limit));
   std::string out;
   const auto add_line = [&](const auto& text_of) {
     std::string line;
     for (const std::size_t c : shown) {
-      std::string cell = text_of(c);
-      if (cell.size() > width[c]) cell = cell.substr(0, width[c] - 1) + "~";
+      const std::string cell = cut(text_of(c), width[c]);
       line += right[c] ? fmt::format("{:>{}}", cell, width[c]) : fmt::format("{:<{}}", cell, width[c]);
       if (c != shown.back()) line += std::string(kGap, ' ');
     }

@@ -40,7 +40,8 @@ class Table {
  public:
   explicit Table(std::vector<Column> header) : header_(std::move(header)) {}
   void add(std::vector<Cell> cells);
-  /// At most `width` columns wide (0 = as wide as it is): the widest texts are cut, which `~` shows.
+  /// At most `width` columns wide (0 = as wide as it is): the widest texts are cut, which `~` shows. Where little would be
+  /// left of each, a line is a cell and its column's title.
   std::string text(int width) const;
   /// As wide as standard output, when that is a terminal.
   std::string text() const;
@@ -48,6 +49,8 @@ class Table {
   nlohmann::json to_json() const;
 
  private:
+  std::string list_cells(const std::vector<std::size_t>& shown, std::size_t width) const;
+
   std::vector<Column> header_;
   std::vector<std::vector<Cell>> rows_;
 };
@@ -72,7 +75,10 @@ void print_error(const Error& error, bool json);
 void print_json(const nlohmann::json& value);
 /// A remark on standard error: a line of text, or {"note": ...}.
 void print_note(const std::string& text, bool json);
-/// Columns of the terminal behind a descriptor; 0 where it is none.
-int terminal_width(int descriptor);
+struct TerminalSize {
+  int columns = 0, rows = 0;  ///< 0 where there is no terminal
+};
+/// Of the terminal behind a descriptor; 80 by 24 where it does not say.
+TerminalSize terminal_size(int descriptor);
 
 }  // namespace loopwright::cli

@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 #include <nlohmann/json.hpp>
 
 #include "src/cli/output.h"
@@ -13,7 +15,6 @@ namespace loopwright::cli {
 namespace {
 
 constexpr double kPlainInterval_s = 10;
-constexpr int kBarWidth = 30;
 constexpr std::chrono::milliseconds kRedrawEvery{500};
 
 std::string outcome_list(const TuneProgress& p) {
@@ -35,6 +36,16 @@ std::string clock_text(double seconds) {
   const auto s = static_cast<std::int64_t>(std::max(0.0, std::round(seconds)));
   return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
                    : fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+/// The share of the time that is gone, as long as there is room beside the clock; empty where there is hardly any.
+std::string bar(const TuneProgress& p, std::size_t width) {
+  constexpr std::size_t kClockWidth = 34, kMost = 30, kLeast = 6;
+  if (width < kClockWidth + kLeast) return {};
+  const auto length = static_cast<double>(std::min(width - kClockWidth, kMost));
+  const double total = p.elapsed_s + p.left_s;
+  const auto filled = static_cast<std::size_t>(std::lround(total > 0 ? p.elapsed_s / total * length : 0));
+  return "[" + std::string(filled, '#') + std::string(static_cast<std::size_t>(length) - filled, '.') + "] ";
 }
 
 nlohmann::json to_json(const TuneProgress& p) {
@@ -69,7 +80,9 @@ void ProgressView::redraw(const std::stop_token& ended) {
 
 ProgressView::Mode ProgressView::choose(bool json, bool plain) {
   if (json) return Mode::json;
-  return plain || isatty(STDERR_FILENO) == 0 ? Mode::plain : Mode::live;
+  const char* terminal = std::getenv("TERM");
+  const bool is_dumb = terminal == nullptr || *terminal == '\0' || std::string_view(terminal) == "dumb";
+  return plain || is_dumb || isatty(STDERR_FILENO) == 0 ? Mode::plain : Mode::live;
 }
 
 bool ProgressView::is_worth_a_line(const TuneProgress& p) const {
@@ -98,23 +111,24 @@ void ProgressView::update(const TuneProgress& p) {
 }
 
 void ProgressView::draw(const TuneProgress& p) {
-  const double total = p.elapsed_s + p.left_s;
-  const double share = total > 0 ? p.elapsed_s / total : 0;
-  const int filled = static_cast<int>(std::lround(share * kBarWidth));
+  const TerminalSize terminal = terminal_size(STDERR_FILENO);
+  const auto width = static_cast<std::size_t>(terminal.columns == 0 ? 80 : terminal.columns) - 1;
+  const std::string clock = fmt::format("{} gone, {} left   {}", clock_text(p.elapsed_s), clock_text(p.left_s), p.phase);
   const std::string lines[] = {
       fmt::format("tuning {} of {}: {}", p.workload_index + 1, p.workload_count, p.workload),
-      fmt::format("  [{}{}] {} gone, {} left   {}", std::string(filled, '#'),
-                  std::string(kBarWidth - filled, '.'), clock_text(p.elapsed_s), clock_text(p.left_s),
-                  p.phase),
+      fmt::format("  {}{}", bar(p, width), clock),
       fmt::format("  best    {}", best_text(p)),
       fmt::format("  trials  {}  ({})", p.trials, outcome_list(p)),
   };
-  const int columns = terminal_width(STDERR_FILENO);
-  const auto width = static_cast<std::size_t>(columns == 0 ? 80 : columns) - 1;
-  std::string frame = drawn_lines_ > 0 ? fmt::format("\033[{}A", drawn_lines_) : "";
+  // A terminal that became narrower may have broken the lines of the last frame, or have cut them: only it knows how many
+  // there are now.
+  std::string frame = drawn_lines_ > 0 && drawn_width_ <= width ? fmt::format("\033[{}A", drawn_lines_) : "";
   drawn_lines_ = 0;
+  drawn_width_ = 0;
   for (const std::string& line : lines) {
+    if (drawn_lines_ > 0 && drawn_lines_ + 1 >= terminal.rows) break;  // the cursor, below, needs a line too
     frame += "\r\033[K" + line.substr(0, width) + "\n";
+    drawn_width_ = std::max(drawn_width_, std::min(line.size(), width));
     ++drawn_lines_;
   }
   write_stderr(frame);

@@ -19,7 +19,7 @@ class ProgressView {
   enum class Mode { live, plain, json };
   explicit ProgressView(Mode mode);
   ~ProgressView();
-  /// live where standard error is a terminal, else plain; json when asked.
+  /// live where standard error is a terminal that can move its cursor (TERM says so), else plain; json when asked.
   static Mode choose(bool json, bool plain);
 
   void update(const TuneProgress& progress);
@@ -37,6 +37,7 @@ class ProgressView {
   bool has_last_ = false;
   std::chrono::steady_clock::time_point told_{};  ///< when `last_` came
   int drawn_lines_ = 0;
+  std::size_t drawn_width_ = 0;                   ///< of the widest of them
   TuneProgress last_;
   double last_line_s_ = -1e9;
   std::jthread clock_;                            ///< of the live mode; ends first

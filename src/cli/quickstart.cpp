@@ -1,12 +1,15 @@
 // quickstart: the whole way once. Tune what the database does not hold, look it up, run it, check it, compare.
+#include <algorithm>
 #include <memory>
 
 #include "db/query.h"
+#include "loopwright/runtime.h"
 #include "src/cli/command.h"
 #include "src/cli/comparison.h"
 #include "src/cli/output.h"
 #include "src/cli/report.h"
 #include "src/cli/tune_files.h"
+#include "tuner/tuner.h"
 
 namespace loopwright::cli {
 namespace {
@@ -16,31 +19,44 @@ struct QuickstartArguments {
   std::string database = "loopwright.db", budget = "60s";
 };
 
-bool holds_plan(const std::string& database, const Graph& graph) {
-  const auto query = db::Query::open(database);
-  if (!query.ok()) return false;
-  const auto plan = query->find_plan(graph.name());
-  return plan.ok() && plan->graph_text == graph.text();
+/// Whether a search for each kernel of the graph came to its end on just this machine. A plan alone says little: it is
+/// stored when a run begins.
+Result<bool> is_tuned(const std::string& database, const Graph& graph, const db::DeviceMatch& here) {
+  LW_TRY(const db::Query query, db::Query::open(database));
+  LW_TRY(const db::PlanRow plan, query.find_plan(graph.name()));
+  if (plan.graph_text != graph.text()) return false;
+  LW_TRY(const PlanSpec spec, PlanSpec::parse(plan.plan_json));
+  for (const PlanKernel& kernel : spec.kernels) {
+    LW_TRY(const db::VariantList found, query.find_variants(kernel.workload, here));
+    const auto is_whole = [](const db::Variant& v) { return v.best.complete && !v.artifact.empty() && !v.artifact_is_foreign; };
+    if (std::none_of(found.variants.begin(), found.variants.end(), is_whole)) return false;
+  }
+  return true;
 }
 
 Result<Exit> run_quickstart(const QuickstartArguments& a, const Context& context) {
   LW_TRY(const double budget_s, parse_duration_s(a.budget));
+  TuneOptions options;
+  options.database = a.database;
+  LW_TRY(options.target, find_target(options.device));
+  const tuner::Workbench bench = tuner::make_workbench();
+  db::DeviceMatch here{.toolchain = bench.toolchain(options), .policy = {}, .worst = Match::exact};
+  LW_TRY(here.device, bench.fingerprint(options));
   std::vector<std::string> missing;
   for (const std::string& file : a.files) {
     LW_TRY(const Graph graph, Graph::load(file));
-    if (!holds_plan(a.database, graph)) missing.push_back(file);
+    const Result<bool> tuned = is_tuned(a.database, graph, here);
+    if (!tuned.ok() || !*tuned) missing.push_back(file);  // what is wrong with the file tuning says
   }
   if (missing.empty()) {
     print_note(a.database + " holds tuned kernels for every graph: nothing to tune", context.json);
   } else {
-    TuneOptions options;
-    options.database = a.database;
     LW_TRY(const std::vector<TuneReport> reports, tune_files(missing, options, budget_s, {}, context));
     const bool is_cancelled = reports.back().cancelled;
     // One document: the tuning's when it is all there is.
     const Exit exit = context.json && !is_cancelled ? kOk : print_reports(reports, a.database, context.json);
     if (is_cancelled) return exit;
-    stop_watching_interrupts();
+    if (stop_watching_interrupts()) return kPartial;  // it came when the last trial was over
   }
   std::vector<ComparisonRow> rows;
   for (const std::string& file : a.files) {

@@ -120,6 +120,45 @@ TEST_F(Program, AStandardErrorThatTakesNothingEndsNothing) {
   EXPECT_EQ(run({"tune", small_graph(), "--db", file("t.db"), "--max-trials", "1"}).exit, 0);
 }
 
+TEST_F(Program, ClosedStreamsEndNothingAndGetIntoNoFile) {
+  const std::string program = "'" LOOPWRIGHT_BIN_DIR "/loopwright' --json ", database = "'" + file("t.db") + "'";
+  const auto run_with = [&](const std::string& words, const std::string& streams) {
+    const int status = std::system((program + words + " " + streams).c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  };
+  // Descriptor 2 would be the database's if nothing stood in for the closed stream, and the progress would go into it.
+  EXPECT_EQ(run_with("tune '" + small_graph() + "' --db " + database + " --max-trials 3 --budget 20s", ">'" + file("out") + "' 2>&-"), 0);
+  EXPECT_EQ(json::parse(read("out")).at(0).at("graph"), "small");
+  EXPECT_EQ(run({"db", "doctor", file("t.db")}).exit, 0) << read("out");
+  EXPECT_EQ(run_with("lokup", "2>&-"), 1);
+  EXPECT_EQ(run_with("db info " + database, ">&- 2>'" + file("err") + "'"), 6);
+  EXPECT_EQ(json::parse(read("err")).at("error").at("where"), "standard output") << read("err");
+  EXPECT_EQ(run_with("db info " + database, "<&- >&- 2>&-"), 6);
+  EXPECT_EQ(run({"db", "doctor", file("t.db")}).exit, 0) << read("out");
+}
+
+TEST_F(Program, AnExportThatNothingTakesIsNoTroubleOfTheDatabase) {
+  ASSERT_EQ(run({"tune", small_graph(), "--db", file("t.db"), "--max-trials", "1", "--budget", "20s"}).exit, 0);
+  fs::remove(file("out"));
+  fs::create_symlink("/dev/full", file("out"));
+  const Ended e = run({"--json", "db", "export", file("t.db")});
+  EXPECT_EQ(e.exit, 6) << e.err;
+  EXPECT_EQ(json::parse(e.err).at("error").at("where"), "standard output") << e.err;
+}
+
+TEST_F(Program, MemoryThatIsNotThereIsAnErrorAndJsonWhenAsked) {
+  // Room for the program and not for the tensors: the allocation throws.
+  const std::string graph = write("large.lw", "graph large\ninput x: f32[20000, 20000]\ny = add(x, x)\noutput y\n");
+  const std::string command = "ulimit -v 2000000; '" LOOPWRIGHT_BIN_DIR "/loopwright' --json run '" + graph + "' --db '" + file("none.db") + "' 2>'" +
+                              file("err") + "' >'" + file("out") + "'";
+  const int status = std::system(command.c_str());
+  ASSERT_TRUE(WIFEXITED(status)) << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 6) << read("err");
+  const std::string err = read("err");
+  EXPECT_EQ(json::parse(err.substr(err.rfind("{\"error\""))).at("error").at("code"), "out_of_memory") << err;
+  EXPECT_TRUE(read("out").empty());
+}
+
 TEST_F(Program, BytesThatAreNoUtf8AreStillJson) {
   const std::string graph = write("latin.lw", "graph a # \xff\ninput x: f3\xff" "2[4]\noutput y = sin(x)\n");
   const Ended e = run({"--json", "show", graph});
@@ -225,6 +264,28 @@ TEST_F(Program, JsonIsOneDocumentWithRawNumbersAndWholeDigests) {
   const Ended looked = run({"--json", "lookup", "small", "--db", database});
   EXPECT_TRUE(json::parse(looked.out).is_array());
   EXPECT_TRUE(json::parse(looked.err).contains("note")) << looked.err;
+}
+
+TEST_F(Program, QuickstartGoesOnAfterARunThatWasStopped) {
+  const std::vector<std::string> words{"quickstart", small_graph(), "--db", file("t.db"), "--budget", "3s"};
+  const std::string nothing = "nothing to tune";
+  const pid_t pid = start(words);
+  for (int i = 0; i < 1000 && read("err").find("search") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ::kill(pid, SIGINT);
+  ASSERT_EQ(wait_for(pid).exit, 2) << read("err");
+  const Ended second = run(words);
+  EXPECT_EQ(second.exit, 0) << second.err;
+  EXPECT_EQ(second.err.find(nothing), std::string::npos) << "its plan and its default are stored, and no more: " << second.err;
+  const Ended third = run(words);
+  EXPECT_EQ(third.exit, 0) << third.err;
+  EXPECT_NE(third.err.find(nothing), std::string::npos) << third.err;
+  // What another machine would have: nothing of it is verified here.
+  write("t.jsonl", run({"db", "export", file("t.db")}).out);
+  ASSERT_EQ(run({"db", "import", file("other.db"), file("t.jsonl")}).exit, 0);
+  const Ended other = run({"quickstart", small_graph(), "--db", file("other.db"), "--budget", "3s"});
+  EXPECT_EQ(other.exit, 0) << other.err;
+  EXPECT_EQ(other.err.find(nothing), std::string::npos) << other.err;
 }
 
 TEST_F(Program, CtrlCEndsWithinASecondWhateverIsGoingOn) {
