@@ -67,9 +67,15 @@ Status write_artifacts(Connection& connection, std::ostream& out) {
   return Unit{};
 }
 
+/// Its digest, and what a person knows it by.
 template <class Row>
 std::string name_row(const Row& row) {
-  return row.digest.substr(0, 16);
+  std::string name = row.digest.substr(0, 16);
+  if constexpr (std::is_same_v<Row, WorkloadRow>) name += " " + row.family;
+  if constexpr (std::is_same_v<Row, DeviceRow>) name += " " + row.model;
+  if constexpr (std::is_same_v<Row, RangeRow>) name += " " + row.guard.text();
+  if constexpr (std::is_same_v<Row, CandidateRow>) name += " " + row.template_name + " " + row.picks;
+  return name;
 }
 
 /// What names a best row in both files: everything that makes it unique.
@@ -80,8 +86,14 @@ std::string name_best(const BestRow& row) {
 
 template <class Row>
 Status diff_table(Connection& first, Connection& second, std::vector<DiffEntry>& out) {
-  LW_TRY(auto left, select_rows<Row>(first, ""));
-  LW_TRY(auto right, select_rows<Row>(second, ""));
+  const std::string served = std::is_same_v<Row, CandidateRow> ? choose_rows<Row>(false) : "";
+  LW_TRY(auto left, select_rows<Row>(first, served));
+  LW_TRY(auto right, select_rows<Row>(second, served));
+  if constexpr (std::is_same_v<Row, PlanRow>) {
+    for (auto* rows : {&left, &right}) {
+      for (PlanRow& plan : *rows) plan.created_ns = 0;  // when it was stored makes no difference to what is served
+    }
+  }
   std::map<std::string, const Row*> rows_left;
   std::map<std::string, const Row*> rows_right;
   auto key = [](const Row& row) {

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 4> kPolicies = {"newest", "fastest", "mos
 class Merge {
  public:
   Merge(Connection& connection, const Incoming& incoming, const MergeOptions& options)
-      : connection_(connection), incoming_(incoming), options_(options) {}
+      : connection_(connection), incoming_(incoming), options_(options), origin_(incoming.uuid.empty() ? "unknown" : incoming.uuid) {}
 
   Result<MergeReport> run() {
     LW_TRY(Transaction transaction, Transaction::begin(connection_));
@@ -157,7 +157,7 @@ class Merge {
       return Unit{};
     }
     StoredArtifact stored = artifact;
-    stored.row.origin = incoming_.uuid;
+    stored.row.origin = origin_;
     Status written = replace_artifact(connection_, stored);
     if (!written.ok() && written.error().code == ErrorCode::not_found) {
       ++counts.ignored;
@@ -174,13 +174,14 @@ class Merge {
     std::string reason = "policy " + std::string(name(options_.policy));
     if (!why.empty()) reason += "; " + why;
     if (!options_.reason.empty()) reason += "; " + options_.reason;
-    statement.bind(table).bind(row).bind(incoming_.uuid).bind(action).bind(reason).bind(read_clock_ns());
+    statement.bind(table).bind(row).bind(origin_).bind(action).bind(reason).bind(read_clock_ns());
     return statement.run();
   }
 
   Connection& connection_;
   const Incoming& incoming_;
   const MergeOptions& options_;
+  const std::string origin_;  ///< never empty: that would say that it was made here
   MergeReport report_;
 };
 

@@ -7,6 +7,7 @@
 #include "db/query.h"
 #include "loopwright/runtime.h"
 #include "src/cli/output.h"
+#include "src/support/digest.h"
 
 namespace loopwright::cli {
 namespace {
@@ -75,6 +76,19 @@ Error blame_databases(Error error, const std::vector<std::string>& paths) {
     if (!query.ok() && exit_code(query.error()) == kDatabase) return query.error();
   }
   return error;
+}
+
+Result<Plan> find_plan_of(const Graph& graph, const Runtime& runtime, const std::vector<std::string>& databases) {
+  Result<Plan> found = runtime.plan(sha256_hex(graph.text()));
+  if (found.ok()) return found;
+  Error error = found.error();
+  if (error.code == ErrorCode::not_found) {
+    const Result<Plan> of_name = runtime.plan(graph.name());
+    if (!of_name.ok() && of_name.error().code == ErrorCode::not_found) error = of_name.error();
+    else error = {ErrorCode::not_found, "find the plan of graph " + graph.name(), "the stored plan of this name is of another graph", "",
+                  "loopwright tune with this file: it was changed since it was tuned, or two graphs have one name"};
+  }
+  return blame_databases(std::move(error), databases);
 }
 
 void note_unreadable(const std::vector<std::string>& paths, const Context& context) {

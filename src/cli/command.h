@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "loopwright/base.h"
+#include "loopwright/graph.h"
+#include "loopwright/runtime.h"
 #include "loopwright/shape.h"
 #include "loopwright/target.h"
 
@@ -48,6 +50,9 @@ Error blame_databases(Error error, const std::vector<std::string>& paths);
 /// Says on standard error which of these databases cannot be read; a missing one only when it is not the default's name.
 void note_unreadable(const std::vector<std::string>& paths, const Context& context);
 inline constexpr const char* kDefaultDatabase = "loopwright.db";
+
+/// The stored plan of just this graph. not_found also where one of its name is of another graph.
+Result<Plan> find_plan_of(const Graph& graph, const Runtime& runtime, const std::vector<std::string>& databases);
 
 /// `--device`, for commands that run on one.
 void add_device_option(CLI::App* command, std::string& device);

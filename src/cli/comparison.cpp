@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "loopwright/compile.h"
@@ -63,6 +65,21 @@ Result<ComparisonRow> compare_shape(const Graph& graph, const Plan& plain, const
   return row;
 }
 
+/// What is stored for a graph should take the graph's tensors: the file may have been made by anybody.
+Status check_arguments(const PlanSpec& own, const PlanSpec& stored) {
+  const auto list = [](const PlanSpec& spec) {
+    std::vector<PlanTensor> tensors;
+    std::copy_if(spec.tensors.begin(), spec.tensors.end(), std::back_inserter(tensors),
+                 [](const PlanTensor& t) { return t.role != ArgRole::workspace; });
+    return tensors;
+  };
+  if (own.symbols == stored.symbols && list(own) == list(stored)) return Unit{};
+  std::string names;
+  for (const PlanTensor& t : list(stored)) names += (names.empty() ? "" : ", ") + t.name;
+  return Error{ErrorCode::db_corrupt, "use the stored plan of " + own.name, "it has other tensors or symbols than its graph: " + names, "",
+               "loopwright tune into a new database"};
+}
+
 }  // namespace
 
 Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph,
@@ -75,11 +92,11 @@ Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph,
   LW_TRY(const Plan plain, make_plan(graph, {.target = target, .databases = {}, .on_miss = OnMiss::jit, .device = choice.base}));
   LW_TRY(const Runtime runtime, Runtime::open({.databases = databases, .on_miss = OnMiss::fallback, .device = choice.base}));
   for (const std::string& note : runtime.notes()) print_note(note, context.json);
-  const Result<Plan> found = runtime.plan(graph.name());
-  if (!found.ok()) return blame_databases(found.error(), databases);
+  LW_TRY(const Plan tuned, find_plan_of(graph, runtime, databases));
+  LW_CHECK(check_arguments(plain.spec(), tuned.spec()));
   std::vector<ComparisonRow> rows;
   for (const Bindings& shape : shapes) {
-    LW_TRY(ComparisonRow row, compare_shape(graph, plain, *found, shape, choice.reused, seed, context));
+    LW_TRY(ComparisonRow row, compare_shape(graph, plain, tuned, shape, choice.reused, seed, context));
     rows.push_back(std::move(row));
   }
   return rows;

@@ -18,7 +18,7 @@ struct ComparisonRow {
   std::string match;  ///< the worst among the kernels
 };
 /// One row for each binding, on a device named as for `tune`. CPU: host time of a call; GPU: device time. The tuned side
-/// is looked up by the graph's name, as a program without the compiler would.
+/// is the stored plan, as a program without the compiler would run it.
 Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph,
                                                              const std::vector<std::string>& databases,
                                                              const std::vector<Bindings>& shapes,

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "loopwright/graph.h"
 #include "loopwright/runtime.h"
@@ -19,13 +20,6 @@ struct LookupArguments {
   std::string device;
 };
 
-/// A graph file stands for its name.
-Result<std::string> plan_name(const std::string& text) {
-  if (text.size() < 3 || text.substr(text.size() - 3) != ".lw") return text;
-  LW_TRY(const Graph graph, Graph::load(text));
-  return graph.name();
-}
-
 struct Found {
   Runtime runtime;
   Plan plan;
@@ -33,10 +27,13 @@ struct Found {
 };
 
 Result<Found> find_plan(const LookupArguments& arguments, const Context& context) {
-  LW_TRY(const std::string name, plan_name(arguments.graph));
+  std::optional<Graph> file;
+  if (arguments.graph.ends_with(".lw")) {
+    LW_TRY(file, Graph::load(arguments.graph));
+  }
   LW_TRY(Runtime runtime, Runtime::open({.databases = arguments.databases, .on_miss = OnMiss::fallback, .device = arguments.device}));
   for (const std::string& note : runtime.notes()) print_note(note, context.json);
-  Result<Plan> found = runtime.plan(name);
+  Result<Plan> found = file ? find_plan_of(*file, runtime, arguments.databases) : runtime.plan(arguments.graph);
   if (!found.ok()) return blame_databases(found.error(), arguments.databases);
   Plan plan = std::move(*found);
   LW_TRY(const Bindings bindings,

@@ -9,6 +9,7 @@
 #include "src/cli/output.h"
 #include "src/cli/report.h"
 #include "src/cli/tune_files.h"
+#include "src/support/digest.h"
 #include "tuner/tuner.h"
 
 namespace loopwright::cli {
@@ -23,8 +24,7 @@ struct QuickstartArguments {
 /// stored when a run begins.
 Result<bool> is_tuned(const std::string& database, const Graph& graph, const db::DeviceMatch& here) {
   LW_TRY(const db::Query query, db::Query::open(database));
-  LW_TRY(const db::PlanRow plan, query.find_plan(graph.name()));
-  if (plan.graph_text != graph.text()) return false;
+  LW_TRY(const db::PlanRow plan, query.find_plan(sha256_hex(graph.text())));
   LW_TRY(const PlanSpec spec, PlanSpec::parse(plan.plan_json));
   for (const PlanKernel& kernel : spec.kernels) {
     LW_TRY(const db::VariantList found, query.find_variants(kernel.workload, here));

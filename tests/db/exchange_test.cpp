@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "db/exchange.h"
+#include "db/sqlite.h"
 #include "tests/db/sample.h"
 
 namespace loopwright::db::test {
@@ -126,6 +127,23 @@ TEST_F(ExchangeTest, machine_code_that_was_asked_for_comes_marked_and_loads_only
   EXPECT_NE(explanation->considered[0].reason.find("built elsewhere"), std::string::npos);
 }
 
+TEST_F(ExchangeTest, machine_code_of_a_file_without_a_name_is_from_elsewhere_all_the_same) {
+  std::string text = write_export(path, {.with_artifacts = true});
+  const std::size_t at = text.find("# uuid ") + 7;
+  for (const std::string& uuid : {std::string(), std::string("# uuid again\n# uuid ")}) {
+    std::string nameless = text;
+    nameless.replace(at, text.find('\n', at) - at, uuid);
+    const std::string file = folder.file("nameless" + std::to_string(uuid.size()) + ".lwdb");
+    import_text(file, nameless, {.with_artifacts = true});
+    EXPECT_EQ(Query::open(file)->load_artifact(sample.artifacts[1]).error().code, ErrorCode::unsupported);
+    EXPECT_FALSE(Query::open(file)->list_provenance()->front().origin.empty());
+  }
+  auto writable = Connection::open(path, Connection::Mode::read_write, 1000);
+  ASSERT_TRUE((*writable)->execute("UPDATE meta SET value = '' WHERE key = 'uuid'").ok());
+  ASSERT_TRUE(merge_file(other, path, {.with_artifacts = true}).ok());
+  EXPECT_EQ(Query::open(other)->load_artifact(sample.artifacts[1]).error().code, ErrorCode::unsupported);
+}
+
 TEST_F(ExchangeTest, lines_that_were_changed_or_are_none_are_refused_with_their_number_and_nothing_is_written) {
   std::string text = write_export(path);
   std::string changed = text;
@@ -231,17 +249,31 @@ TEST_F(ExchangeTest, a_file_that_is_being_tuned_is_busy_for_merge_and_free_for_e
 TEST_F(ExchangeTest, diff_names_fields) {
   fs::copy_file(path, other);
   EXPECT_TRUE(diff_files(path, other)->empty());
+  {
+    auto recorder = Recorder::open(other);
+    CandidateRow tried = *recorder->read().find_candidate(sample.candidates[0]);
+    tried.trace += "parallel i\n";
+    tried.is_default = false;
+    ASSERT_TRUE(recorder->add_candidate(tried).ok());
+    PlanRow again = recorder->read().list_plans()->at(0);
+    again.created_ns += 7;
+    ASSERT_TRUE(recorder->add_plan(again).ok());
+    EXPECT_NE(recorder->read().list_plans()->at(0).created_ns, Query::open(path)->list_plans()->at(0).created_ns);
+  }
+  EXPECT_TRUE(diff_files(path, other)->empty()) << "what was only tried, and when a plan was stored, serves nobody";
   change_best(other, 950, 0, Rigor::measure);
   {
     auto recorder = Recorder::open(other);
     ASSERT_TRUE(recorder->add_workload({{}, "workload new", "", ""}).ok());
   }
   auto diff = diff_files(path, other);
-  ASSERT_EQ(diff->size(), 2u);
+  ASSERT_EQ(diff->size(), 3u);
   EXPECT_EQ(diff->at(0).side, '>');
   EXPECT_EQ(diff->at(0).table, "workload");
-  EXPECT_EQ(diff->at(1).side, '!');
-  EXPECT_NE(diff->at(1).detail.find("median_ns 900.5 → 950.0"), std::string::npos) << diff->at(1).detail;
+  EXPECT_EQ(diff->at(1).side, '<');
+  EXPECT_EQ(diff->at(1).key, sample.candidates[1].substr(0, 16) + " row_reduction {\"rows\":2}") << "it serves there no more";
+  EXPECT_EQ(diff->at(2).side, '!');
+  EXPECT_NE(diff->at(2).detail.find("median_ns 900.5 → 950.0"), std::string::npos) << diff->at(2).detail;
 }
 
 }  // namespace

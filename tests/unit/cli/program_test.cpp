@@ -8,6 +8,9 @@
 #include <sstream>
 #include <thread>
 
+#include "db/query.h"
+#include "db/record.h"
+
 namespace loopwright::cli {
 namespace {
 
@@ -186,6 +189,43 @@ TEST_F(Program, ADamagedDatabaseIsExitFourWhoeverReadsIt) {
   }
   EXPECT_EQ(run({"run", small_graph(), "--db", database, "--on-miss", "strict"}).exit, 4);
   EXPECT_EQ(run({"lookup", small_graph(), "--db", file("none.db")}).exit, 1) << "a missing file is wrong input";
+}
+
+TEST_F(Program, AFileThatWasChangedSinceItWasTunedIsNotTakenForWhatItWas) {
+  const std::string database = file("t.db");
+  ASSERT_EQ(run({"tune", small_graph(), "--db", database, "--max-trials", "1", "--budget", "20s"}).exit, 0);
+  const std::string head = "graph small\nsymbol n in 1..64\ninput x: f32[n, 8]\n";
+  for (const std::string& text : {head + "y = sin(x)\noutput y\n", head + "z = exp(x)\noutput z\n",
+                                  head + "symbol m in 1..4\ninput w: f32[m, 8]\ny = exp(x)\nz = exp(w)\noutput y\noutput z\n"}) {
+    const std::string changed = write("changed.lw", text);
+    for (const char* command : {"bench", "lookup", "explain"}) {
+      const Ended e = run({command, changed, "--db", database});
+      EXPECT_EQ(e.exit, 1) << command << e.err << e.out;
+      EXPECT_NE(e.err.find("another graph"), std::string::npos) << e.err;
+    }
+  }
+  // Two graphs of one name, each with a plan: each is found.
+  ASSERT_EQ(run({"tune", file("changed.lw"), "--db", database, "--max-trials", "1", "--budget", "20s"}).exit, 0);
+  for (const std::string& graph : {file("changed.lw"), small_graph()}) EXPECT_EQ(run({"bench", graph, "--db", database}).exit, 0) << graph;
+  EXPECT_EQ(run({"lookup", "small", "--db", database}).exit, 0) << "a name is a name";
+}
+
+TEST_F(Program, AStoredPlanWithOtherTensorsThanItsGraphIsDamage) {
+  const std::string database = file("t.db");
+  ASSERT_EQ(run({"tune", small_graph(), "--db", database, "--max-trials", "1", "--budget", "20s"}).exit, 0);
+  {
+    auto recorder = db::Recorder::open(database, {.create = false});
+    ASSERT_TRUE(recorder.ok());
+    db::PlanRow plan = *recorder->read().find_plan("small");
+    json spec = json::parse(plan.plan_json);
+    spec["tensors"][1]["name"] = "not_y";
+    plan.plan_json = spec.dump();
+    ++plan.created_ns;
+    ASSERT_TRUE(recorder->add_plan(plan).ok());
+  }
+  const Ended e = run({"bench", small_graph(), "--db", database});
+  EXPECT_EQ(e.exit, 4) << e.err;
+  EXPECT_NE(e.err.find("not_y"), std::string::npos) << e.err;
 }
 
 TEST_F(Program, DoctorAndExportDoNotAdviseThemselves) {
