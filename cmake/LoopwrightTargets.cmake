@@ -71,6 +71,8 @@ function(lw_add_product name)
   target_include_directories(${product} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${product} ${scope} ${arg_DEPENDS})
+  # A project without C++ links with its C compiler, which does not know what a C++ library stands on.
+  target_link_libraries(${product} INTERFACE "$<$<LINK_LANGUAGE:C>:${CMAKE_CXX_IMPLICIT_LINK_LIBRARIES}>")
 endfunction()
 
 # lw_add_program(<name> SOURCE <file> [ARCHIVE <layer target>] [DEPENDS <target>...])

@@ -22,6 +22,8 @@ using loopwright::Error;
 using loopwright::ErrorCode;
 
 thread_local std::string last_message;
+/// More than any plan has: a rank above it was never set.
+constexpr std::int32_t kMostDimensions = 64;
 
 /// Even the message may not fit in memory; then there is none.
 std::int32_t fail(ErrorCode code, const char* text) noexcept {
@@ -93,6 +95,7 @@ int32_t loopwright_open(const loopwright_options* options, loopwright_runtime** 
     *runtime = nullptr;
     loopwright::RuntimeOptions asked;
     if (options != nullptr) {
+      if (options->size < sizeof options->size) return refuse("open a runtime", "options whose size is not sizeof(loopwright_options)");
       const loopwright_options given = read_options(*options);
       if (given.database_count < 0 || (given.database_count > 0 && given.databases == nullptr))
         return refuse("open a runtime", "a list of databases that is null or of negative length");
@@ -201,11 +204,14 @@ int32_t loopwright_run_on(const loopwright_plan* plan, const loopwright_tensor* 
   return guard([&]() -> std::int32_t {
     if (plan == nullptr || count < 0 || (count > 0 && tensors == nullptr))
       return refuse("run a plan", "a null argument or a negative count");
+    if (count != plan->given)  // then none is read: who knows how many there are
+      return fail(Error{ErrorCode::wrong_arguments, "run the plan " + plan->plan.spec().name, std::to_string(count) + " tensors", "",
+                        std::to_string(plan->given) + ", as loopwright_describe_tensor lists them"});
     std::vector<loopwright::TensorView> views;
     for (std::int32_t i = 0; i < count; ++i) {
       const loopwright_tensor& tensor = tensors[i];
-      if (tensor.rank < 0 || (tensor.rank > 0 && tensor.shape == nullptr))
-        return refuse("run a plan", "a tensor with a null shape or a negative rank");
+      if (tensor.rank < 0 || tensor.rank > kMostDimensions || (tensor.rank > 0 && tensor.shape == nullptr))
+        return refuse("run a plan", "a tensor with a null shape, or of a rank below 0 or above 64");
       if (tensor.dtype < 0 || tensor.dtype >= loopwright::kDTypeCount)
         return refuse("run a plan", "a tensor with an unknown dtype");
       views.push_back(view_of(tensor));
@@ -221,6 +227,7 @@ int32_t loopwright_run(const loopwright_plan* plan, const loopwright_tensor* ten
 
 int32_t loopwright_launch_on(const loopwright_plan* plan, void* const* pointers, const int64_t* symbols,
                              void* stream) {
+  if (plan == nullptr) return static_cast<std::int32_t>(ErrorCode::wrong_arguments);
   return static_cast<std::int32_t>(plan->plan.launch(pointers, symbols, stream));
 }
 

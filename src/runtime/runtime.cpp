@@ -107,9 +107,10 @@ Status Runtime::State::flush() {
 }
 
 Result<Runtime> Runtime::open(RuntimeOptions options) {
-  if (options.workers < 0)
+  constexpr int kMostWorkers = 4096;
+  if (options.workers < 0 || options.workers > kMostWorkers)
     return Error{ErrorCode::wrong_arguments, "open a runtime", std::to_string(options.workers) + " workers",
-                 "", "0 for the machine's, or at least 1"};
+                 "", "0 for the machine's, or 1 to " + std::to_string(kMostWorkers)};
   Runtime runtime;
   runtime.state_ = std::make_shared<State>();
   State& state = *runtime.state_;

@@ -1,4 +1,4 @@
-# cmake -DBUILD=<build folder> -DSOURCE=<tests/links> -DUSE=<runtime|compiler> -DCOMPILER=<c++> -DFLAGS=<flags> -P run.cmake
+# cmake -DBUILD=<build folder> -DSOURCE=<tests/links> -DUSE=<runtime|compiler|c> -DCOMPILER=<c++> -DC_COMPILER=<cc> -DFLAGS=<flags> -P run.cmake
 # Installs BUILD into a fresh folder, builds the consumer against it and runs what came out.
 set(work "${BUILD}/tests/links/${USE}")
 file(REMOVE_RECURSE "${work}")
@@ -9,8 +9,12 @@ function(run)
   endif()
 endfunction()
 run(${CMAKE_COMMAND} --install "${BUILD}" --prefix "${work}/installed" --component libraries)
-run(${CMAKE_COMMAND} -S "${SOURCE}/consumer" -B "${work}/build" -G Ninja -DUSE=${USE}
-    "-DCMAKE_PREFIX_PATH=${work}/installed" "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=${FLAGS}"
+if(USE STREQUAL "c")
+  set(consumer "${SOURCE}/consumer_c" "-DCMAKE_C_COMPILER=${C_COMPILER}" "-DCMAKE_C_FLAGS=${FLAGS}")
+else()
+  set(consumer "${SOURCE}/consumer" -DUSE=${USE} "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=${FLAGS}")
+endif()
+run(${CMAKE_COMMAND} -S ${consumer} -B "${work}/build" -G Ninja "-DCMAKE_PREFIX_PATH=${work}/installed"
     "-DCMAKE_EXE_LINKER_FLAGS=${LINK_FLAGS}")
 run(${CMAKE_COMMAND} --build "${work}/build" -j 1)
 run("${work}/build/consumer")

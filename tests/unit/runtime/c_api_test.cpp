@@ -107,5 +107,60 @@ TEST_F(CApi, BadTensorsAreNumbersWithAMessage) {
   EXPECT_STREQ(loopwright_error_name(loopwright_run(plan_, &tensor, -1)), "wrong_arguments");
 }
 
+TEST_F(CApi, CountsAndRanksThatCannotBeAreRefusedBeforeAnythingIsRead) {
+  std::int64_t out[5] = {};
+  const std::int64_t five = 5;
+  const loopwright_tensor good = {out, &five, nullptr, 1, LOOPWRIGHT_I64};
+  loopwright_tensor tensors[2] = {good, {out, nullptr, nullptr, 1, LOOPWRIGHT_I64}};
+  EXPECT_STREQ(loopwright_error_name(loopwright_run(plan_, tensors, 2)), "wrong_arguments");
+  EXPECT_NE(std::string(loopwright_last_error()).find("2 tensors\n  works: 1,"), std::string::npos) << loopwright_last_error();
+  EXPECT_STREQ(loopwright_error_name(loopwright_run(plan_, tensors, INT32_MAX)), "wrong_arguments");
+  EXPECT_STREQ(loopwright_error_name(loopwright_run(plan_, nullptr, 0)), "wrong_arguments");
+  tensors[0].rank = INT32_MAX;
+  EXPECT_STREQ(loopwright_error_name(loopwright_run(plan_, tensors, 1)), "wrong_arguments");
+  tensors[0].rank = 0;
+  EXPECT_STREQ(loopwright_error_name(loopwright_run(plan_, tensors, 1)), "wrong_arguments");
+  EXPECT_NE(std::string(loopwright_last_error()).find("1 dimension"), std::string::npos) << loopwright_last_error();
+}
+
+TEST_F(CApi, SizesAndStridesThatOverflowAreNumbers) {
+  std::int64_t out[5] = {};
+  for (const std::int64_t wrong : {INT64_MIN, INT64_MIN + 1, std::int64_t{-1}, INT64_MAX}) {
+    const std::int64_t five = 5;
+    loopwright_tensor tensor = {out, &wrong, nullptr, 1, LOOPWRIGHT_I64};
+    EXPECT_STREQ(loopwright_error_name(loopwright_run(plan_, &tensor, 1)), wrong < 0 ? "wrong_arguments" : "out_of_range") << wrong;
+    tensor = {out, &five, &wrong, 1, LOOPWRIGHT_I64};
+    EXPECT_STREQ(loopwright_error_name(loopwright_run(plan_, &tensor, 1)), "wrong_arguments") << wrong;
+    char* text = nullptr;
+    EXPECT_NE(loopwright_explain(plan_, &wrong, 1, &text), LOOPWRIGHT_OK) << wrong;
+    EXPECT_EQ(text, nullptr);
+    void* pointers[] = {out};
+    EXPECT_STREQ(loopwright_error_name(loopwright_launch(plan_, pointers, &wrong)), "out_of_range") << wrong;
+  }
+}
+
+TEST_F(CApi, ANullPlanIsANumberForTheHotCallToo) {
+  std::int64_t out[5] = {};
+  void* pointers[] = {out};
+  const std::int64_t five = 5;
+  EXPECT_STREQ(loopwright_error_name(loopwright_launch(nullptr, pointers, &five)), "wrong_arguments");
+  EXPECT_STREQ(loopwright_error_name(loopwright_launch_on(nullptr, pointers, &five, nullptr)), "wrong_arguments");
+}
+
+TEST_F(CApi, OptionsThatNobodyFilledInAreRefused) {
+  const std::string file = path("user.db");
+  const char* databases[] = {file.c_str()};
+  loopwright_options options = {0, databases, 1, LOOPWRIGHT_FALLBACK, 1, nullptr};
+  loopwright_runtime* opened = nullptr;
+  EXPECT_STREQ(loopwright_error_name(loopwright_open(&options, &opened)), "wrong_arguments") << "its databases would be none";
+  EXPECT_NE(std::string(loopwright_last_error()).find("size"), std::string::npos);
+  EXPECT_EQ(opened, nullptr);
+  options.size = sizeof options;
+  for (const std::int32_t workers : {-1, INT32_MAX}) {
+    options.workers = workers;
+    EXPECT_STREQ(loopwright_error_name(loopwright_open(&options, &opened)), "wrong_arguments") << workers;
+  }
+}
+
 }  // namespace
 }  // namespace loopwright
