@@ -143,7 +143,7 @@ nlohmann::json to_json(const db::MergeReport& report) {
 
 Exit print_merge(const db::MergeReport& report, const Context& context) {
   if (context.json) print_json(to_json(report));
-  else fmt::print("{}", report.text());
+  else fmt::print("{}", printable(report.text()));
   return kOk;
 }
 
@@ -157,7 +157,7 @@ Result<Exit> run_diff(const std::string& first, const std::string& second, const
     print_json(rows);
   } else {
     for (const auto& e : entries)
-      fmt::print("{} {} {}{}{}\n", e.side, e.table, e.key, e.detail.empty() ? "" : ": ", e.detail);
+      fmt::print("{} {} {}{}{}\n", e.side, e.table, printable(e.key), e.detail.empty() ? "" : ": ", printable(e.detail));
     if (entries.empty()) fmt::print("no difference in what is served\n");
   }
   return kOk;
@@ -180,7 +180,7 @@ Result<Exit> run_doctor(const std::string& path, const Context& context) {
       rows.push_back({{"severity", std::string(name(f.severity))}, {"check", f.check}, {"detail", f.detail}});
     print_json(rows);
   } else {
-    fmt::print("{}", report.text());
+    fmt::print("{}", printable(report.text()));
   }
   return report.is_damaged() ? kDatabase : kOk;
 }

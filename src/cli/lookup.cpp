@@ -74,7 +74,7 @@ Result<Exit> run_explain(const LookupArguments& arguments, const Context& contex
   LW_TRY(const Found found, find_plan(arguments, context));
   LW_TRY(const std::string text, found.plan.explain(found.symbols));
   if (context.json) print_json({{"explanation", text}});
-  else fmt::print("{}", text);
+  else fmt::print("{}", printable(text));
   return kOk;
 }
 

@@ -19,7 +19,6 @@ bool reads_as_number(const std::string& cell) {
          (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-' || cell[0] == '+');
 }
 
-/// Of a file from elsewhere: it must not move a terminal's cursor, nor end the line.
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
 std::string cut(const std::string& text, std::size_t width) {
@@ -152,6 +151,11 @@ std::string quote_for_shell(const std::string& word) {
   return out + "'";
 }
 
+std::string printable(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](char c) { return c != '\n' && is_control(c); }, '?');
+  return text;
+}
+
 std::string json_text(const nlohmann::json& value, int indent) {
   return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -170,12 +174,12 @@ void print_error(const Error& error, bool json) {
                                     {"works", error.works}}}};
     write_stderr(json_text(value) + "\n");
   } else {
-    write_stderr("loopwright: " + error.message() + "\n");
+    write_stderr("loopwright: " + printable(error.message()) + "\n");
   }
 }
 
 void print_note(const std::string& text, bool json) {
-  write_stderr((json ? json_text({{"note", text}}) : text) + "\n");
+  write_stderr((json ? json_text({{"note", text}}) : printable(text)) + "\n");
 }
 
 void print_json(const nlohmann::json& value) { fmt::print("{}\n", json_text(value, 2)); }

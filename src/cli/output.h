@@ -66,6 +66,8 @@ std::string shorten_digest(const std::string& digest);
 /// As a shell reads it back: in quotes where it holds anything that a shell would take apart.
 std::string quote_for_shell(const std::string& word);
 
+/// Text with what others wrote (a file, a database, an argument) for a terminal: `?` for all that could move its cursor.
+std::string printable(std::string text);
 /// Bytes that are no UTF-8 (of a file, of an argument) become U+FFFD: JSON has no other place for them.
 std::string json_text(const nlohmann::json& value, int indent = -1);
 /// To standard error. What cannot be written there is lost and stops nothing.

@@ -162,6 +162,14 @@ void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vecto
       out.notes.push_back(layer.path + ": " + label_of(row.candidate) + " for " + row.guard.text() + ": " +
                           why);
     };
+    const auto is_known = [&](const SymbolGuard& s) {
+      return std::find(kernel.symbol_names.begin(), kernel.symbol_names.end(), s.name) != kernel.symbol_names.end();
+    };
+    const auto strange = std::find_if_not(row.guard.symbols.begin(), row.guard.symbols.end(), is_known);
+    if (strange != row.guard.symbols.end()) {
+      leave_out("`" + strange->name + "` is not a symbol of the workload");
+      continue;
+    }
     if (row.artifact.empty()) {
       leave_out("no machine code for this machine is stored; " + rebuild + " makes it from its trace");
       continue;

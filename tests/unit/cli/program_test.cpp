@@ -24,6 +24,28 @@ TEST_F(Program, AnUnknownCommandIsToldWhichThereAre) {
   EXPECT_EQ(json::parse(run({"--json", "lokup"}).err).at("error").at("code"), "unknown_name");
 }
 
+TEST_F(Program, WhatIsNotOursMovesNoCursor) {
+  const Ended e = run({"lok\033[2J\rup"});
+  EXPECT_EQ(e.exit, 1);
+  EXPECT_NE(e.err.find("lok?[2J?up"), std::string::npos) << e.err;
+  const Ended name = run({"explain", "no\033such", "--db", file("none.db")});
+  EXPECT_EQ(name.err.find('\033'), std::string::npos) << name.err;
+  // In a database: what another machine says of itself.
+  const std::string database = file("t.db");
+  ASSERT_EQ(run({"tune", small_graph(), "--db", database, "--max-trials", "1", "--budget", "20s"}).exit, 0);
+  {
+    auto recorder = db::Recorder::open(database, {.create = false});
+    db::BestRow best = recorder->read().list_best({})->at(0).best;
+    db::DeviceRow device = recorder->read().list_devices()->at(0);
+    device.model = "evil \033[2J";
+    best.device = *recorder->add_device(device);
+    ASSERT_TRUE(recorder->put_best(best).ok());
+  }
+  const Ended explained = run({"explain", "small", "--db", database});
+  EXPECT_NE(explained.out.find("evil ?[2J"), std::string::npos) << explained.out;
+  EXPECT_EQ(explained.out.find('\033'), std::string::npos);
+}
+
 TEST_F(Program, CountsBelowZeroAreRefused) {
   for (const char* option : {"--jobs", "--max-trials"}) {
     const Ended e = run({"tune", small_graph(), "--db", file("t.db"), std::string(option) + "=-3"});

@@ -299,6 +299,21 @@ TEST_F(RuntimeLookup, ADamagedByteNeverServesWrongCode) {
   EXPECT_GT(served, 0);
 }
 
+TEST_F(RuntimeLookup, ARangeOverASymbolThatIsNotTheWorkloadsLeavesTheOthersServing) {
+  Guard strange;
+  strange.symbols.push_back({.name = "zz", .lo = 1, .hi = 9});
+  with("user.db", [&](db::Recorder& r) {
+    add_plan(r);
+    add_row(r, 1, &strange);
+    add_row(r, 9, nullptr);
+  });
+  const Runtime runtime = take(open({"user.db"}));
+  const Plan plan = take(runtime.plan("writer"));
+  EXPECT_EQ(run_at(plan, 5), 9);
+  const std::string text = take(plan.explain(std::vector<std::int64_t>{5}));
+  EXPECT_NE(text.find("`zz`"), std::string::npos) << text;
+}
+
 TEST_F(RuntimeLookup, AnUnknownPlanListsWhatThereIs) {
   with("user.db", [&](db::Recorder& r) { add_plan(r); });
   const auto plan = take(open({"user.db"})).plan("softmax");
