@@ -1,6 +1,9 @@
 #include "src/cli/command.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 
@@ -118,11 +121,14 @@ Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std
   for (const std::string& text : texts) {
     const std::size_t equals = text.find('=');
     char* end = nullptr;
+    errno = 0;
     const std::int64_t value =
         equals == std::string::npos ? 0 : std::strtoll(text.c_str() + equals + 1, &end, 10);
-    if (equals == std::string::npos || end == text.c_str() + equals + 1 || *end != '\0')
+    if (equals == std::string::npos || end == text.c_str() + equals + 1 || *end != '\0' || errno != 0)
       return Error{ErrorCode::syntax, "a symbol's value", "`" + text + "`", option, option + " tokens=17"};
-    given[text.substr(0, equals)] = value;
+    const std::string name = text.substr(0, equals);
+    if (!given.emplace(name, value).second)
+      return Error{ErrorCode::wrong_arguments, "a value for symbol " + name, "it is given twice", option, "one value"};
   }
   Bindings bindings;
   std::string known;
@@ -142,15 +148,15 @@ Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std
   return bindings;
 }
 
-Result<double> parse_duration_s(const std::string& text) {
+Result<double> parse_duration_s(const std::string& text, double most_days) {
   char* end = nullptr;
   const double number = std::strtod(text.c_str(), &end);
   const std::string unit = end;
-  const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
-  constexpr double kYear_s = 365 * 24 * 3600.0;
-  if (end == text.c_str() || scale == 0 || !(number > 0) || number * scale > kYear_s)
+  constexpr double kDay_s = 24 * 3600;
+  const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : unit == "d" ? kDay_s : 0;
+  if (end == text.c_str() || scale == 0 || !(number > 0) || number * scale > most_days * kDay_s)
     return Error{ErrorCode::syntax, "a duration", "`" + text + "`", "",
-                 "a positive number with s, m or h, at most a year: 90s, 30m, 2h"};
+                 fmt::format("a positive number with s, m, h or d, at most {:.0f}d: 90s, 30m, 2h, 30d", most_days)};
   return number * scale;
 }
 

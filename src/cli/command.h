@@ -67,8 +67,8 @@ extern const CLI::Validator kCount;
 Result<Bindings> parse_bindings(const std::vector<std::string>& texts, const std::vector<Symbol>& symbols,
                                 const std::function<std::int64_t(const Symbol&)>& missing,
                                 const std::string& option = "--symbol");
-/// `90`, `90s`, `30m`, `2h` in seconds; a year at most.
-Result<double> parse_duration_s(const std::string& text);
+/// `90`, `90s`, `30m`, `2h`, `30d` in seconds.
+Result<double> parse_duration_s(const std::string& text, double most_days = 365);
 
 void add_tune(CLI::App& app, Context& context);  // tune, resume
 void add_run(CLI::App& app, Context& context);

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "db/doctor.h"
 #include "db/exchange.h"
@@ -318,18 +319,35 @@ void add_rebuild(CLI::App& db, Context& context) {
 }
 
 struct PruneArguments {
-  std::string path = "loopwright.db", older_than;
+  std::string path = "loopwright.db";
+  std::optional<std::string> older_than, device;
   std::vector<std::string> states;
   db::PruneOptions options;
 };
 
+/// The device whose digest begins so.
+Result<db::Digest> find_device(const std::string& path, const std::string& prefix) {
+  LW_TRY(const db::Query query, db::Query::open(path));
+  LW_TRY(const auto devices, query.list_devices());
+  std::vector<db::Digest> found;
+  std::string known;
+  for (const db::DeviceRow& d : devices) {
+    known += (known.empty() ? "" : ", ") + shorten_digest(d.digest) + " " + d.model;
+    if (!prefix.empty() && d.digest.starts_with(prefix)) found.push_back(d.digest);
+  }
+  if (found.size() == 1) return found.front();
+  return Error{ErrorCode::not_found, "the device `" + prefix + "`", found.empty() ? "no digest begins so" : "several digests begin so", path,
+               known.empty() ? "a database with devices" : known};
+}
+
 Result<Exit> run_prune(PruneArguments a, const Context& context) {
-  if (!a.older_than.empty()) {
-    const bool in_days = a.older_than.back() == 'd';
-    LW_TRY(const double number,
-           parse_duration_s(in_days ? a.older_than.substr(0, a.older_than.size() - 1) : a.older_than));
-    a.options.older_than_ns =
-        db::read_clock_ns() - static_cast<std::int64_t>(number * (in_days ? 86400 : 1) * 1e9);
+  if (a.older_than) {
+    constexpr double kMostDays = 50 * 365;  // before there was a clock
+    LW_TRY(const double age_s, parse_duration_s(*a.older_than, kMostDays));
+    a.options.older_than_ns = db::read_clock_ns() - static_cast<std::int64_t>(age_s * 1e9);
+  }
+  if (a.device) {
+    LW_TRY(a.options.device, find_device(a.path, *a.device));
   }
   for (const std::string& state : a.states) {
     const auto parsed = db::parse_best_state(state);
@@ -358,7 +376,7 @@ void add_prune(CLI::App& db, Context& context) {
   CLI::App* prune = db.add_subcommand("prune", "remove what nobody needs; never what is served");
   prune->add_option("file", a->path, "the database")->capture_default_str();
   prune->add_option("--older-than", a->older_than, "only rows older than this: 30d, 12h");
-  prune->add_option("--device", a->options.device, "only rows of this device (digest)");
+  prune->add_option("--device", a->device, "only rows of this device (its digest, or how that begins)");
   prune->add_option("--state", a->states, "best rows in this state")
       ->check(CLI::IsMember({"stale", "demoted", "blocked"}));
   prune->add_flag("--trials", a->options.trials, "trials that no served variant needs");

@@ -113,9 +113,41 @@ TEST_F(Program, NumbersThatNoMachineCanMeetAreRefused) {
   for (const char* budget : {"99999999999999999999h", "1e300h", "inf", "0s", "-5s", "nan"}) {
     const Ended e = run({"tune", small_graph(), "--db", file("t.db"), std::string("--budget=") + budget});
     EXPECT_EQ(e.exit, 1) << budget << e.err;
-    EXPECT_NE(e.err.find("at most a year"), std::string::npos) << e.err;
+    EXPECT_NE(e.err.find("at most 365d"), std::string::npos) << e.err;
   }
   EXPECT_FALSE(fs::exists(file("t.db")));
+}
+
+TEST_F(Program, PruneTakesTheDigestThatTheListShowsAndAnyAge) {
+  const std::string database = file("t.db");
+  ASSERT_EQ(run({"tune", small_graph(), "--db", database, "--max-trials", "9", "--budget", "20s"}).exit, 0);
+  const std::string device = json::parse(run({"--json", "db", "list", database, "devices"}).out).at(0).at("device");
+  const auto count = [&](const std::string& asked) {
+    const Ended e = run({"--json", "db", "prune", database, "--dry-run", "--trials", "--device", asked});
+    EXPECT_EQ(e.exit, 0) << e.err;
+    return json::parse(e.out).at("trials").get<int>();
+  };
+  EXPECT_GT(count(device), 0);
+  EXPECT_EQ(count(device.substr(0, 8)), count(device)) << "as `db list` shows it";
+  for (const char* wrong : {"zz", ""}) {
+    const Ended e = run({"db", "prune", database, "--device", wrong});
+    EXPECT_EQ(e.exit, 1) << e.out;
+    EXPECT_NE(e.err.find(device.substr(0, 8)), std::string::npos) << e.err;
+  }
+  EXPECT_EQ(run({"db", "prune", database, "--older-than", "800d"}).exit, 0);
+  const Ended age = run({"db", "prune", database, "--older-than", "-3d"});
+  EXPECT_EQ(age.exit, 1);
+  EXPECT_NE(age.err.find("`-3d`"), std::string::npos) << age.err;
+  EXPECT_NE(age.err.find("30d"), std::string::npos) << age.err;
+}
+
+TEST_F(Program, ASymbolsValueIsGivenOnceAndAsANumber) {
+  const Ended twice = run({"run", small_graph(), "--db", file("none.db"), "--symbol", "n=5", "--symbol", "n=6"});
+  EXPECT_EQ(twice.exit, 1);
+  EXPECT_NE(twice.err.find("twice"), std::string::npos) << twice.err;
+  const Ended large = run({"run", small_graph(), "--db", file("none.db"), "--symbol", "n=99999999999999999999"});
+  EXPECT_EQ(large.exit, 1);
+  EXPECT_NE(large.err.find("n=99999999999999999999"), std::string::npos) << large.err;
 }
 
 TEST_F(Program, AnErrorNamesTheOptionAndTheCommandItIsAbout) {
