@@ -405,6 +405,10 @@ Result<std::vector<TuneReport>> resume_with(const Workbench& bench, const std::s
   LW_TRY(const db::RunRow row, run.empty() ? find_resumable(recorder) : recorder.read().find_run(run));
   LW_TRY(RunState state, RunState::parse(row.search_state));
   state.options.database = database;
+  LW_TRY(const auto provenance, recorder.read().list_provenance());
+  // Another file's run does not say which program is started here.
+  if (std::any_of(provenance.begin(), provenance.end(), [&](const db::ProvenanceRow& p) { return p.table == "run" && p.row == row.digest; }))
+    state.options.worker_path.clear();
   const bool is_done = row.state == db::RunState::finished && !state.next.empty();
   if (is_done) state = state.follow(state.elapsed_s);
   return run_chain(bench, recorder, std::move(state), is_done ? "" : row.digest, observer, interruption);

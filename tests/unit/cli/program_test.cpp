@@ -150,6 +150,20 @@ TEST_F(Program, ASymbolsValueIsGivenOnceAndAsANumber) {
   EXPECT_NE(large.err.find("n=99999999999999999999"), std::string::npos) << large.err;
 }
 
+TEST_F(Program, ARunOfAnotherFileGoesOnWithoutTheProgramItNames) {
+  const std::string worker = file("worker");
+  fs::create_symlink(LOOPWRIGHT_BIN_DIR "/loopwright-worker", worker);
+  ASSERT_EQ(run({"tune", small_graph(), "--db", file("t.db"), "--max-trials", "1", "--budget", "20s", "--worker", worker}).exit, 0);
+  std::string lines = run({"db", "export", file("t.db"), "--with-trials"}).out;
+  ASSERT_NE(lines.find(worker), std::string::npos) << "what `resume` needs is in it";
+  const std::string state = "\"state\":\"finished\"";
+  lines.replace(lines.find(state), state.size(), "\"state\":\"interrupted\"");
+  ASSERT_EQ(run({"db", "import", file("other.db"), write("t.jsonl", lines)}).exit, 0);
+  fs::remove(worker);
+  const Ended e = run({"resume", "--db", file("other.db")});
+  EXPECT_EQ(e.exit, 0) << e.err;
+}
+
 TEST_F(Program, AnErrorNamesTheOptionAndTheCommandItIsAbout) {
   const Ended shape = run({"--json", "tune", small_graph(), "--db", file("t.db"), "--shapes", "n=999"});
   EXPECT_EQ(shape.exit, 1);
