@@ -66,6 +66,14 @@ TEST_F(DoctorTest, each_kind_of_changed_row_is_found) {
   }
 }
 
+TEST_F(DoctorTest, a_binary_that_unpacks_and_is_another_is_found_and_not_loaded) {
+  const Digest digest = Query::open(path)->list_artifacts()->at(0).digest;
+  ASSERT_TRUE(Query::open(path)->load_artifact(digest).ok());
+  change("UPDATE artifact SET header = header || ' ' WHERE digest = '" + digest + "'");
+  EXPECT_EQ(Query::open(path)->load_artifact(digest).error().code, ErrorCode::db_corrupt);
+  EXPECT_TRUE(finds(Severity::damage, "artifacts"));
+}
+
 TEST_F(DoctorTest, damaged_binaries_and_references_are_found) {
   change("UPDATE artifact SET image = zeroblob(40) WHERE id = 1");
   EXPECT_TRUE(finds(Severity::damage, "artifacts"));

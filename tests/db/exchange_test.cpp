@@ -226,6 +226,24 @@ TEST_F(ExchangeTest, two_devices_in_one_file_each_keep_their_own_winner) {
   EXPECT_EQ(query->find_variants(sample.workload, match)->variants[0].candidate.digest, sample.candidates[2]);
 }
 
+TEST_F(ExchangeTest, of_two_trials_of_one_number_the_one_that_is_there_stays) {
+  fs::copy_file(path, other);
+  for (const auto& [file, median_ns] : {std::pair{path, 111.0}, {other, 222.0}}) {  // the run went on in both copies
+    auto recorder = Recorder::open(file);
+    TrialRow trial = sample_trial(sample, sample.run, 1000);
+    trial.n = 0;
+    trial.samples_ns = {median_ns, median_ns, median_ns};
+    ASSERT_TRUE(recorder->add_trial(trial).ok());
+  }
+  const auto count = [&] { return Query::open(path)->list_trials({})->size(); };
+  const std::size_t before = count();
+  const auto report = merge_file(path, other, {});
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  EXPECT_EQ(report->tables.at("trial").inserted, 0);
+  EXPECT_EQ(count(), before);
+  EXPECT_EQ(Query::open(path)->list_trials({})->back().median_ns, 111);
+}
+
 TEST_F(ExchangeTest, a_merge_takes_what_is_whole_of_a_damaged_file) {
   make_sample_file(other);
   fs::copy_file(path, folder.file("damaged.lwdb"));

@@ -10,6 +10,7 @@
 
 #include "db/doctor.h"
 #include "db/sqlite.h"
+#include "db/storage.h"
 #include "tests/db/sample.h"
 
 namespace loopwright::db::test {
@@ -201,6 +202,39 @@ TEST_F(OpenTest, readers_are_not_disturbed_by_a_writer_in_a_transaction) {
                     return Unit{};
                   })
                   .ok());
+}
+
+TEST_F(OpenTest, the_settings_that_the_documentation_names_hold) {
+  make_sample_file(path);
+  const auto reader = open_for_reading(path, 1000, false);
+  const auto writer = open_for_writing(path, 1000, false);
+  ASSERT_TRUE(reader.ok() && writer.ok());
+  for (const auto& connection : {*reader, *writer}) {
+    const auto setting = [&](const std::string& name) { return *connection->query_int("PRAGMA " + name); };
+    EXPECT_EQ(setting("application_id"), 0x4C574442);
+    EXPECT_EQ(setting("trusted_schema"), 0);
+    EXPECT_EQ(setting("cell_size_check"), 1);
+    EXPECT_EQ(setting("mmap_size"), 0);
+    EXPECT_EQ(setting("query_only"), connection == *reader ? 1 : 0);
+    if (connection == *reader) continue;
+    EXPECT_EQ(setting("foreign_keys"), 1);
+    EXPECT_EQ(setting("temp_store"), 2) << "memory";
+    EXPECT_EQ(setting("journal_size_limit"), 64 << 20);
+    EXPECT_EQ(setting("synchronous"), *connection->query_text("PRAGMA journal_mode") == "wal" ? 1 : 2);
+  }
+}
+
+TEST_F(OpenTest, a_program_started_by_the_writer_inherits_neither_the_lock_nor_the_file) {
+  make_sample_file(path);
+  auto writer = Recorder::open(path);
+  ASSERT_TRUE(writer.ok());
+  FILE* list = ::popen("ls -l /proc/self/fd", "r");
+  ASSERT_NE(list, nullptr);
+  std::string text;
+  for (int c = 0; (c = std::fgetc(list)) != EOF;) text += static_cast<char>(c);
+  ::pclose(list);
+  EXPECT_NE(text.find("/proc/"), std::string::npos) << text;
+  EXPECT_EQ(text.find(fs::path(path).filename().string()), std::string::npos) << text;
 }
 
 TEST_F(OpenTest, a_second_writer_is_told_who_holds_the_file) {

@@ -10,6 +10,7 @@
 
 #include "db/query.h"
 #include "db/record.h"
+#include "src/cli/command.h"
 
 namespace loopwright::cli {
 namespace {
@@ -331,6 +332,7 @@ TEST_F(Program, AGraphLargerThanMemoryIsAnErrorInFourParts) {
   EXPECT_EQ(e.exit, 6);
   const json error = json::parse(e.err.substr(e.err.find("{\"error\""))).at("error");
   EXPECT_EQ(error.at("code"), "out_of_memory");
+  EXPECT_NE(error.at("found").get<std::string>().find("this machine has"), std::string::npos) << "before anything was allocated: " << error;
   EXPECT_NE(error.at("works"), "");
 }
 
@@ -394,6 +396,60 @@ TEST_F(Program, QuickstartGoesOnAfterARunThatWasStopped) {
   const Ended other = run({"quickstart", small_graph(), "--db", file("other.db"), "--budget", "3s"});
   EXPECT_EQ(other.exit, 0) << other.err;
   EXPECT_EQ(other.err.find(nothing), std::string::npos) << other.err;
+}
+
+TEST(Interrupts, OneThatCameTooLateForTheRunIsTold) {
+  EXPECT_FALSE(watch_interrupts());
+  EXPECT_FALSE(stop_watching_interrupts());
+  EXPECT_FALSE(watch_interrupts());
+  ::raise(SIGINT);
+  EXPECT_TRUE(stop_watching_interrupts());
+}
+
+TEST_F(Program, CtrlCEndsInTheFinalsAndBetweenGraphsToo) {
+  const std::string other = write("other.lw", "graph other\ninput x: f32[64, 96]\ny = tanh(x)\noutput y\n");
+  const std::string third = write("third.lw", "graph third\ninput x: f32[32, 96]\ny = exp(x)\noutput y\n");
+  struct Moment {
+    const char* phase;
+    int graphs;  ///< begun at that moment
+    std::vector<std::string> left;
+  };
+  for (const Moment& m : {Moment{"finals", 1, {"other", "third"}}, {"ranges", 1, {"other", "third"}}, {"default", 2, {"third"}}}) {
+    const std::string database = file(std::string(m.phase) + ".db");
+    const pid_t pid = start({"--json", "tune", small_graph(), other, third, "--db", database, "--budget", "12s", "--max-trials", "8"});
+    const auto has_come = [&] {
+      const std::string err = read("err");
+      int begun = 0;
+      for (std::size_t at = 0; (at = err.find("\"phase\":\"default\"", at)) != std::string::npos; ++at) ++begun;
+      return begun >= m.graphs && err.find("\"phase\":\"" + std::string(m.phase) + "\"") != std::string::npos;
+    };
+    for (int i = 0; i < 4000 && !has_come(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const auto from = std::chrono::steady_clock::now();
+    ::kill(pid, SIGTERM);
+    const Ended e = wait_for(pid);
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count(), 1.5) << m.phase;
+    ASSERT_EQ(e.exit, 2) << m.phase << e.err;
+    const json reports = json::parse(e.out);
+    ASSERT_EQ(reports.size(), static_cast<std::size_t>(m.graphs)) << m.phase << e.out;
+    EXPECT_EQ(reports.back().at("left").get<std::vector<std::string>>(), m.left) << m.phase;
+    EXPECT_EQ(run({"db", "doctor", database}).exit, 0) << m.phase;
+    // It goes on, and then with what was left.
+    const Ended resumed = run({"--json", "resume", "--db", database});
+    EXPECT_EQ(resumed.exit, 0) << m.phase << resumed.err;
+    EXPECT_EQ(json::parse(resumed.out).back().at("graph"), "third") << m.phase << resumed.out;
+  }
+}
+
+TEST_F(Program, ASecondCtrlCEndsAtOnceAndTheRunGoesOnAllTheSame) {
+  const std::string database = file("t.db");
+  const pid_t pid = start({"tune", small_graph(), "--db", database, "--budget", "12s", "--max-trials", "8"});
+  for (int i = 0; i < 2000 && read("err").find("search") == std::string::npos; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ::kill(pid, SIGINT);
+  ::kill(pid, SIGTERM);
+  EXPECT_EQ(wait_for(pid).exit, 130);
+  EXPECT_EQ(run({"db", "doctor", database}).exit, 0);
+  const Ended resumed = run({"resume", "--db", database});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
 }
 
 TEST_F(Program, CtrlCEndsWithinASecondWhateverIsGoingOn) {
