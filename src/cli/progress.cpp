@@ -126,7 +126,7 @@ void ProgressView::draw(const TuneProgress& p) {
   drawn_lines_ = 0;
   drawn_width_ = 0;
   for (const std::string& line : lines) {
-    if (drawn_lines_ > 0 && drawn_lines_ + 1 >= terminal.rows) break;  // the cursor, below, needs a line too
+    if (terminal.rows > 0 && drawn_lines_ > 0 && drawn_lines_ + 1 >= terminal.rows) break;  // the cursor, below, needs a line too
     frame += "\r\033[K" + line.substr(0, width) + "\n";
     drawn_width_ = std::max(drawn_width_, std::min(line.size(), width));
     ++drawn_lines_;

@@ -198,9 +198,11 @@ TEST_F(Program, ClosedStreamsEndNothingAndGetIntoNoFile) {
     const int status = std::system((program + words + " " + streams).c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   };
-  // Descriptor 2 would be the database's if nothing stood in for the closed stream, and the progress would go into it.
+  // Descriptor 2 would be the lock file's if nothing stood in for the closed stream, and the progress would go into it.
   EXPECT_EQ(run_with("tune '" + small_graph() + "' --db " + database + " --max-trials 3 --budget 20s", ">'" + file("out") + "' 2>&-"), 0);
   EXPECT_EQ(json::parse(read("out")).at(0).at("graph"), "small");
+  ASSERT_TRUE(fs::exists(file("t.db.lock")));
+  EXPECT_EQ(read("t.db.lock").find("phase"), std::string::npos) << read("t.db.lock");
   EXPECT_EQ(run({"db", "doctor", file("t.db")}).exit, 0) << read("out");
   EXPECT_EQ(run_with("lokup", "2>&-"), 1);
   EXPECT_EQ(run_with("db info " + database, ">&- 2>'" + file("err") + "'"), 6);
