@@ -48,7 +48,8 @@ struct TensorMap {
 };
 
 /// One kernel launch on a CUDA device. Parameters of the entry: the address of each of Artifact::args in order, then each
-/// of Artifact::symbols in order as int64, then the encoded tensor maps of 128 bytes each.
+/// of Artifact::symbols in order as int64, then the encoded tensor maps of 128 bytes each, then an int64 where the launch
+/// may wait last.
 struct CudaLaunch {
   std::string entry;
   std::array<SizeExpr, 3> grid{1, 1, 1};
@@ -58,6 +59,9 @@ struct CudaLaunch {
   /// It waits itself for the launch in front before it touches memory, and may begin earlier: with a grid of at most
   /// kMostOverlappedBlocks for each multiprocessor; larger ones lose by it.
   bool programmatic_dependent = false;
+  /// Its last parameter is not zero where nothing of the launches that still run is touched: then it waits for them only
+  /// before it ends, so that whoever waits for it has waited for them.
+  bool may_wait_last = false;
   std::vector<TensorMap> tensor_maps;
   bool operator==(const CudaLaunch&) const = default;
 };

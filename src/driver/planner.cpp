@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "src/runtime/flights.h"
 #include "src/support/digest.h"
 
 namespace loopwright::driver {
@@ -23,6 +24,7 @@ class Planner {
     LW_CHECK(add_parameters());
     for (const graph::Group& group : graph::group_ops(graph_)) LW_CHECK(add_kernel(group));
     LW_CHECK(copy_repeated_outputs());
+    order_kernels();
     return std::move(planned_);
   }
 
@@ -78,9 +80,12 @@ class Planner {
 
   Status add_kernel(const graph::Group& group) {
     PlanKernel kernel;
+    runtime::Touched touched;
     for (const std::string& value : group.inputs) {
       auto it = tensor_of_.find(value);
       LW_BUG_IF(it == tensor_of_.end(), "group reads " + value + " before it is made");
+      const bool updated = std::find(group.updates.begin(), group.updates.end(), value) != group.updates.end();
+      (updated ? touched.written : touched.read).push_back(it->second);
       kernel.args.push_back(it->second);
     }
     for (std::size_t i = 0; i < group.outputs.size(); ++i) {
@@ -90,13 +95,16 @@ class Planner {
         LW_TRY(const std::int32_t t, add_tensor(value, type_of(value), ArgRole::workspace));
         it = tensor_of_.emplace(value, t).first;
       }
+      touched.written.push_back(it->second);
       kernel.args.push_back(it->second);
     }
-    add_workload(std::move(kernel), group.graph, group.symbols);
+    add_workload(std::move(kernel), group.graph, group.symbols, std::move(touched));
     return Unit{};
   }
 
-  void add_workload(PlanKernel kernel, const Graph& graph, const std::vector<std::string>& symbols) {
+  void add_workload(PlanKernel kernel, const Graph& graph, const std::vector<std::string>& symbols,
+                    runtime::Touched touched) {
+    touched_.push_back(std::move(touched));
     graph::Workload workload = graph::make_workload(graph);
     kernel.workload = workload.digest;
     kernel.family = workload.family;
@@ -128,9 +136,20 @@ class Planner {
       LW_TRY(const Value in, copy.input("i0", type));
       LW_TRY(const Value out, copy.apply("cast", {in}, {{"dtype", type.dtype}}, "t0"));
       LW_CHECK(copy.output("o0", out));
-      add_workload({.args = {tensor_of_.at(value), target}}, copy, used);
+      const std::int32_t source = tensor_of_.at(value);
+      add_workload({.args = {source, target}}, copy, used, {{source}, {target}});
     }
     return Unit{};
+  }
+
+  void order_kernels() {
+    Planned ordered;
+    for (const std::size_t k : runtime::gather_flights(touched_)) {
+      ordered.spec.kernels.push_back(std::move(planned_.spec.kernels[k]));
+      ordered.workloads.push_back(std::move(planned_.workloads[k]));
+    }
+    planned_.spec.kernels = std::move(ordered.spec.kernels);
+    planned_.workloads = std::move(ordered.workloads);
   }
 
   template <class T>
@@ -157,6 +176,7 @@ class Planner {
   std::vector<std::string> symbol_names_;
   std::map<std::string, std::int32_t> tensor_of_;
   std::vector<std::pair<std::string, std::int32_t>> repeated_;
+  std::vector<runtime::Touched> touched_;  ///< by each kernel
   Planned planned_;
 };
 

@@ -100,7 +100,8 @@ Status CudaArtifact::add_step(const CudaInfo& info, const Artifact& artifact, co
   auto maps = TensorMaps::make(driver_, artifact, launch);
   if (!maps.ok()) return refuse(artifact, entry + " with " + maps.error().found, maps.error().code, maps.error().works);
   step.maps = std::move(*maps);
-  const std::size_t parameters = buffer_count_ + symbol_count_ + step.maps.size();
+  step.may_wait_last = launch.may_wait_last;
+  const std::size_t parameters = buffer_count_ + symbol_count_ + step.maps.size() + (step.may_wait_last ? 1 : 0);
   if (driver_.parameter_info != nullptr &&
       ((parameters > 0 &&
         driver_.parameter_info(kernel, parameters - 1, &offset, &bytes) != cuda::kSuccess) ||

@@ -25,6 +25,7 @@ class CudaArtifact final : public LoadedArtifact {
     std::uint64_t most_overlapped = UINT64_MAX;
     std::array<cuda::LaunchAttribute, 2> attributes{};
     TensorMaps maps;
+    bool may_wait_last = false;  ///< takes a parameter behind the maps
   };
 
   /// bad_artifact when image and launches do not fit each other, resource_exceeded when the device cannot hold a block.

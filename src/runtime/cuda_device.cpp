@@ -87,11 +87,13 @@ std::byte* CudaDevice::reserve(MemoryKind kind, std::int64_t bytes, void* stream
 ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& call) const noexcept {
   const auto& artifact = static_cast<const CudaArtifact&>(loaded);
   // Every parameter is an address or an int64 that lies in the caller's tables: the driver reads it there.
-  void* parameters[kMaxCudaParameters + kMostTensorMaps];
+  void* parameters[kMaxCudaParameters + kMostTensorMaps + 1];
   const std::size_t buffers = artifact.buffer_count();
   for (std::size_t i = 0; i < buffers; ++i) parameters[i] = const_cast<void**>(&call.buffers[i]);
   for (std::size_t i = 0; i < artifact.symbol_count(); ++i)
     parameters[buffers + i] = const_cast<std::int64_t*>(&call.symbols[i]);
+  // Only the first launch touches nothing of the flight's others: those behind it read what it writes.
+  std::int64_t waits_last = call.in_flight != nullptr && *call.in_flight ? 1 : 0;
   for (const CudaArtifact::Step& step : artifact.steps()) {
     cuda::LaunchConfig config = step.config;
     config.stream = static_cast<cuda::Stream>(call.stream);
@@ -111,10 +113,14 @@ ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& cal
       }
       for (std::size_t i = 0; i < step.maps.size(); ++i) parameters[buffers + artifact.symbol_count() + i] = &maps[i];
     }
+    if (step.may_wait_last) parameters[buffers + artifact.symbol_count() + step.maps.size()] = &waits_last;
     const cuda::Status status = call_in_context(
         driver_, context_, [&] { return driver_.launch(&config, step.function, parameters, nullptr); });
-    if (status == cuda::kSuccess) [[likely]]
+    if (status == cuda::kSuccess) [[likely]] {
+      waits_last = 0;
+      if (call.in_flight != nullptr) *call.in_flight = true;
       continue;
+    }
     last_failure = status;
     return status == cuda::kOutOfMemory ? ErrorCode::out_of_memory : ErrorCode::launch_failed;
   }

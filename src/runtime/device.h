@@ -36,6 +36,9 @@ struct KernelCall {
   std::byte* scratch = nullptr;           ///< of the first worker, kBlockAlignment-aligned
   std::int64_t scratch_stride_bytes = 0;  ///< from one worker's scratch to the next
   void* stream = nullptr;  ///< CUDA: a CUstream of this device, null for its default stream; CPU: unused
+  /// Whether launches of this flight (flights.h) went to the stream; a device that runs launches at the same time sets it.
+  /// Null: the call waits for everything in front of it.
+  bool* in_flight = nullptr;
 };
 
 /// Memory that a device keeps for a thread, on a GPU for a thread and a stream.

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "src/runtime/arena.h"
+#include "src/runtime/flights.h"
 #include "src/runtime/tensor_bounds.h"
 
 namespace loopwright {
@@ -190,27 +191,46 @@ Status load_variants(Plan::State& state, std::vector<std::vector<Variant>> varia
   return Unit{};
 }
 
+void number_flights(Plan::State& state) {
+  const bool overlaps = state.device->target().kind == TargetKind::cuda;
+  std::vector<Touched> touched(state.kernels.size());
+  for (std::size_t k = 0; k < state.kernels.size(); ++k)
+    for (const VariantState& variant : state.kernels[k].variants) {
+      const auto& args = variant.variant.artifact->args;
+      for (std::size_t i = 0; i < args.size(); ++i) {
+        if (args[i].role == ArgRole::workspace) continue;
+        auto& into = args[i].role == ArgRole::input ? touched[k].read : touched[k].written;
+        into.push_back(variant.addresses[i]);
+      }
+    }
+  const std::vector<int> flights = find_flights(touched);
+  for (std::size_t k = 0; k < state.kernels.size(); ++k)
+    state.kernels[k].flight = overlaps ? flights[k] : static_cast<int>(k);
+}
+
 void place_buffers(Plan::State& state) {
   const PlanSpec& spec = state.spec;
   std::vector<Block> blocks;
   for (std::size_t t = static_cast<std::size_t>(state.given); t < spec.tensors.size(); ++t) {
     const PlanTensor& tensor = spec.tensors[t];
+    // Lives are counted in flights: what kernels that run at the same time need has no place in common.
     Block block{span_bytes(tensor.shape, tensor.strides, tensor.dtype), static_cast<int>(spec.kernels.size()),
                 0};
     for (std::size_t k = 0; k < spec.kernels.size(); ++k) {
       const auto& args = spec.kernels[k].args;
       if (std::find(args.begin(), args.end(), static_cast<std::int32_t>(t)) == args.end()) continue;
-      block.first = std::min(block.first, static_cast<int>(k));
-      block.last = static_cast<int>(k);
+      block.first = std::min(block.first, state.kernels[k].flight);
+      block.last = state.kernels[k].flight;
     }
     blocks.push_back(std::move(block));
   }
   const std::size_t tensor_blocks = blocks.size();
   std::size_t most_workspaces = 0, most_arguments = 0;
-  SizeExpr scratch = 0, zeroed = 0;
+  SizeExpr scratch = 0, zeroed = 0, zeroed_in_flight = 0;
   std::vector<std::size_t> owners;
   for (std::size_t k = 0; k < state.kernels.size(); ++k) {
-    SizeExpr largest = 0;
+    const int flight = state.kernels[k].flight;
+    SizeExpr largest = 0, zeroed_here = 0;
     for (const VariantState& variant : state.kernels[k].variants) {
       SizeExpr sum = 0, zeroed_sum = 0;
       for (const Workspace& workspace : variant.workspaces) {
@@ -218,14 +238,17 @@ void place_buffers(Plan::State& state) {
         into = SizeExpr::apply(SizeExpr::Op::add, into, workspace.bytes.expr());
       }
       largest = larger_of(largest, sum);
-      zeroed = larger_of(zeroed, zeroed_sum);
+      zeroed_here = larger_of(zeroed_here, zeroed_sum);
       most_workspaces = std::max(most_workspaces, variant.workspaces.size());
       most_arguments = std::max(most_arguments, variant.addresses.size());
       for (const SizeExpr& bytes : variant.loaded->scratch_bytes())
         scratch = larger_of(scratch, round_to_block(move_symbols(bytes, variant.symbols)));
     }
+    const bool joins = k > 0 && flight == state.kernels[k - 1].flight;
+    zeroed_in_flight = joins ? SizeExpr::apply(SizeExpr::Op::add, zeroed_in_flight, zeroed_here) : zeroed_here;
+    zeroed = larger_of(zeroed, zeroed_in_flight);
     if (FastSize(largest).is_zero()) continue;
-    blocks.push_back({largest, static_cast<int>(k), static_cast<int>(k)});
+    blocks.push_back({largest, flight, flight});
     owners.push_back(k);
   }
   const ArenaLayout layout = lay_out(blocks, spec.symbols);
@@ -292,6 +315,7 @@ Result<Plan> PlanAccess::make(PlanParts parts) {
       static_cast<std::int32_t>(std::find_if(tensors.begin(), tensors.end(), is_workspace) - tensors.begin());
   state->kernels.resize(state->spec.kernels.size());
   LW_CHECK(load_variants(*state, std::move(parts.variants)));
+  number_flights(*state);
   place_buffers(*state);
   find_symbol_sources(*state);
   for (std::size_t k = 0; k < state->kernels.size(); ++k) {

@@ -43,6 +43,7 @@ struct VariantState {
 struct KernelState {
   std::vector<VariantState> variants;
   VariantTable table;
+  int flight = 0;                     ///< see flights.h
   std::vector<std::int32_t> inputs;   ///< positions of addresses that alignment guards speak of
   std::int32_t workspace_slot = -1;   ///< slot of the arena for the variant's workspaces
   std::vector<std::string> notes;     ///< variants that exist and cannot be served, and why
@@ -76,6 +77,7 @@ struct PlanAccess {
 
 /// Fills what follows from the spec and its variants. Used by PlanAccess::make.
 Status load_variants(Plan::State& state, std::vector<std::vector<Variant>> variants);
+void number_flights(Plan::State& state);
 void place_buffers(Plan::State& state);
 void find_symbol_sources(Plan::State& state);
 
@@ -92,7 +94,7 @@ struct Plan::State {
   // The arena: slots one after the other, then scratch of each worker.
   std::vector<runtime::FastSize> slot_bytes;
   std::vector<std::int32_t> slot_of;  ///< for each tensor after the given ones
-  runtime::FastSize zeroed_bytes;  ///< of the kernel with most zeroed workspace; every kernel leaves it zero
+  runtime::FastSize zeroed_bytes;  ///< of the flight with most zeroed workspace; every kernel leaves it zero
   runtime::FastSize scratch_stride;  ///< the largest of any launch, rounded to blocks
   std::int32_t scratch_workers = 0;  ///< 0 when no launch needs scratch
 

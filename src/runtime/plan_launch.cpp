@@ -109,10 +109,15 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
     if (variant == nullptr) return ErrorCode::no_variant;
     chosen[k] = const_cast<VariantState*>(variant);
   }
+  bool in_flight = false;
+  std::byte* zeroed = zeros;
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     const auto& variant = *static_cast<const VariantState*>(chosen[k]);
     auto* workspace = kernels[k].workspace_slot < 0 ? nullptr : arena + slots[kernels[k].workspace_slot];
-    std::byte* zeroed = zeros;
+    if (k > 0 && kernels[k].flight != kernels[k - 1].flight) {
+      in_flight = false;
+      zeroed = zeros;
+    }
     for (const runtime::Workspace& w : variant.workspaces) {
       std::byte*& next = w.zeroed ? zeroed : workspace;
       addresses[w.address] = next;
@@ -125,7 +130,7 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
     }
     std::int64_t values[runtime::kMaxKernelSymbols];
     const KernelCall call{arguments, gather_symbols(variant, symbols, values), arena + slots_end, stride,
-                          stream};
+                          stream, &in_flight};
     if (const ErrorCode code = device->launch(*variant.loaded, call); code != ErrorCode::ok) return code;
   }
   return ErrorCode::ok;

@@ -138,6 +138,53 @@ extern "C" __global__ void __launch_bounds__(256) twice(const float* x, float* y
   EXPECT_TRUE(multiplies(plan_of(artifact, 3).value(), 100000, 8));
 }
 
+TEST_F(Launch, kernels_of_a_flight_run_at_the_same_time_and_are_over_when_the_next_begins) {
+  if (device().info().capability < 90) GTEST_SKIP() << "needs compute capability 9.0";
+  // Two kernels tell in x that they have begun, and look for a second at most whether the other has. The third adds what
+  // both found.
+  const auto make = [&](const std::string& name, const std::string& body, std::vector<ArtifactArg> args) {
+    std::string text = "extern \"C\" __global__ void __launch_bounds__(256) " + name + "(";
+    for (const ArtifactArg& a : args) text += "volatile float* " + a.name + ", ";
+    const std::string wait = "asm volatile(\"griddepcontrol.wait;\" : : : \"memory\");\n";
+    text += "long long n, long long waits_last) {\n  if (!waits_last) " + wait +
+            "  asm volatile(\"griddepcontrol.launch_dependents;\" : : : \"memory\");\n  if (threadIdx.x == 0) {" + body +
+            "}\n  if (waits_last) " + wait + "}\n";
+    const auto artifact = compile(text, name, std::move(args));
+    auto& launch = std::get<CudaLaunch>(artifact->launches[0]);
+    launch.programmatic_dependent = launch.may_wait_last = true;
+    Variant variant;
+    variant.artifact = artifact;
+    return variant;
+  };
+  const auto meet = [&](const std::string& name, int mine) {
+    const std::string other = "x[" + std::to_string(1 - mine) + "]";
+    return make(name, "x[" + std::to_string(mine) + "] = 1; __threadfence(); const long long end = clock64() + 2000000000ll;\n"
+                      "    while (" + other + " == 0 && clock64() < end) ; *y = " + other + ";",
+                {argument("x", ArgRole::input), argument("y", ArgRole::output)});
+  };
+  const Variant add = make("add", "*y = *a + 10 * *b;", {argument("a", ArgRole::input), argument("b", ArgRole::input), argument("y", ArgRole::output)});
+  const SizeExpr n = SizeExpr::symbol(0), one = 1;
+  runtime::PlanParts parts;
+  parts.device = device_;
+  parts.spec.name = "meet";
+  parts.spec.symbols = {{"n", 1, 256}};
+  for (const char* name : {"x", "y", "a", "b"})
+    parts.spec.tensors.push_back({name, DType::f32, ArgRole::workspace, {n}, {one}});
+  parts.spec.tensors[0].role = ArgRole::input, parts.spec.tensors[1].role = ArgRole::output;
+  parts.spec.kernels = {{"w", "", {0, 2}, {0}, {"s0"}}, {"w", "", {0, 3}, {0}, {"s0"}}, {"w", "", {2, 3, 1}, {0}, {"s0"}}};
+  parts.variants = {{meet("first", 0)}, {meet("second", 1)}, {add}};
+  const Plan plan = runtime::PlanAccess::make(std::move(parts)).value();
+  const std::int64_t count = 256;
+  const Memory x(driver(), 1024), y(driver(), 1024);
+  void* pointers[] = {x.pointer(), y.pointer()};
+  for (int i = 0; i < 10; ++i) {
+    copy_in(x, std::vector<float>(256, 0));
+    ASSERT_EQ(plan.launch(pointers, &count), ErrorCode::ok);
+    ASSERT_EQ(device().wait(nullptr), ErrorCode::ok);
+    ASSERT_EQ(copy_out(y, 1)[0], 11);
+  }
+}
+
 TEST_F(Launch, refuses_host_memory_and_short_memory) {
   const Plan plan = plan_of(twice()).value();
   const std::int64_t n = 1000;

@@ -158,29 +158,29 @@ class KernelEmitter {
     return (written.contains(b) ? "" : "const ") + type + "*";
   }
 
-  /// Whether the grid can be small enough for a launch that begins while the one before it ends. What tensor maps read
-  /// has no address that could be held back.
-  bool may_overlap(const Region& r, const LaunchContext& launch) const {
-    if (target_.capability < 90 || launch.consumers > 0) return false;
+  /// Whether the grid can be small enough for a launch that begins while the one before it ends.
+  bool may_overlap(const Region& r) const {
+    if (target_.capability < 90) return false;
     std::int64_t fewest = 1;
     for (const auto& axis : r.grid)
       if (axis) fewest = std::min(fewest, std::int64_t{1} << 32) * std::clamp<std::int64_t>(ir::Facts(kernel_).bounds(axis->extent).lo, 1, 1 << 30);
     return fewest <= kMostOverlappedBlocks * target_.workers;
   }
 
-  /// Nothing is read or written before the grid in front is over: who has written what is not known here. The next grid is
-  /// let in where threads meet for the first time, else behind the wait: blocks of it that wait here cannot take the places of
-  /// those that end, and then some SMs get more of them than others.
-  std::string overlap(const LaunchContext& launch, bool counts) const {
-    std::string out = "  lw_await_previous();\n";
-    if (launch.holds_next || counts) out += "  lw_let_next_begin();\n";
+  /// Nothing is read or written before the grid in front is over, unless the plan says that this launch (its first) touches
+  /// nothing of it. The next grid is let in where threads meet for the first time, else behind the wait: blocks of it that
+  /// wait here cannot take the places of those that end, and then some SMs get more of them than others. It is never let in
+  /// in front of a wait that comes first: all that was launched earlier is over by then.
+  std::string overlap(const LaunchContext& launch, bool counts, bool may_wait_last) const {
+    std::string out = std::string("  ") + (may_wait_last ? "if (!lw_waits_last) " : "") + "lw_await_previous();\n";
+    if (launch.holds_next || counts || launch.consumers > 0) out += "  lw_let_next_begin();\n";
     const auto hold_back = [&](const std::string& type, const std::string& name) { out += "  " + name + " = (" + type + ")lw_behind(" + name + ");\n"; };
     for (const ir::Buffer& b : buffers_) hold_back(pointer_type(b, launch.written), pointers_.at(b));
     for (const MeetingParameter& p : meeting_parameters_) hold_back(p.type + "*", p.name);
     return out;
   }
 
-  std::string signature(const std::string& name, const LaunchContext& launch) const {
+  std::string signature(const std::string& name, const LaunchContext& launch, bool may_wait_last) const {
     const std::set<ir::Buffer>& written = launch.written;
     std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(count_threads(launch)) + fewest_blocks(launch) +
                       ") " + name + "(";
@@ -188,6 +188,7 @@ class KernelEmitter {
     for (const MeetingParameter& p : meeting_parameters_) out += p.type + "* __restrict__ " + p.name + ", ";
     for (const ir::SymbolParam& s : kernel_.symbols) out += "const long long s_" + s.symbol.name + ", ";
     for (std::size_t i = 0; i < launch.maps.size(); ++i) out += "const __grid_constant__ lw_tensor_map m" + std::to_string(i) + ", ";
+    if (may_wait_last) out += "const long long lw_waits_last, ";
     if (out.ends_with(", ")) out.resize(out.size() - 2);
     return out + ") {\n";
   }
@@ -216,9 +217,11 @@ class KernelEmitter {
     if (has_ring(r.body)) launch.consumers = block.y;
     find_written(r, launch);
     CudaLaunch out;
-    out.programmatic_dependent = may_overlap(r, launch);
+    out.programmatic_dependent = may_overlap(r);
+    out.may_wait_last = out.programmatic_dependent && out_.launches.empty();
     // Blocks that count themselves end at very different times: the next ones get even shares while all are still there.
-    launch.holds_next = out.programmatic_dependent && meeting.counter.empty();
+    // The engine of a ring reads no addresses, and its first copies are in front of all meetings: it lets the next in at once.
+    launch.holds_next = out.programmatic_dependent && meeting.counter.empty() && launch.consumers == 0;
     BodyEmitter body(launch);
     bind_symbols(body);
     for (std::size_t axis = 0; axis < 3; ++axis) {
@@ -243,13 +246,13 @@ class KernelEmitter {
     }
     if (launch.shared_bytes > target_.l1_bytes) return exceed("bytes of shared memory", launch.shared_bytes, target_.l1_bytes);
     const bool is_static = launch.shared_bytes <= kStaticSharedBytes;
-    std::string head = signature(name, launch);
+    std::string head = signature(name, launch, out.may_wait_last);
     if (launch.shared_bytes > 0)
       head += std::string("  ") + (is_static ? "" : "extern ") + "__shared__ __align__(" + (launch.consumers > 0 ? "1024" : "16") + ") unsigned char lw_shared[" +
               (is_static ? std::to_string(launch.shared_bytes) : "") + "];\n";
     if (launch.meets_cluster) head += "  lw_cluster_begin();\n";
-    if (out.programmatic_dependent) head += overlap(launch, !meeting.counter.empty());
-    out_.functions += head + text + "}\n";
+    if (out.programmatic_dependent) head += overlap(launch, !meeting.counter.empty(), out.may_wait_last);
+    out_.functions += head + text + (out.may_wait_last ? "  if (lw_waits_last) lw_await_previous();\n}\n" : "}\n");
     out.entry = name;
     out.block = {static_cast<std::int32_t>(block.x), static_cast<std::int32_t>(count_threads(launch) / block.x), 1};
     out.cluster[0] = static_cast<std::int32_t>(block.cluster);

@@ -107,6 +107,74 @@ TEST_F(CudaLaunchTest, large_grids_do_not_begin_before_the_last_one_ends) {
   EXPECT_EQ(count("launches with attributes"), before + 1);
 }
 
+/// y0 = f0(x), y1 = f1(x), y2 = f2(y0).
+PlanSpec two_and_one() {
+  PlanSpec spec = twice_spec(0, 1000000);
+  const PlanTensor y = spec.tensors[1];
+  spec.tensors = {spec.tensors[0], y, y, y};
+  for (int i = 0; i < 3; ++i) spec.tensors[static_cast<std::size_t>(i + 1)].name = "y" + std::to_string(i);
+  const PlanKernel kernel = spec.kernels[0];
+  spec.kernels = {kernel, kernel, kernel};
+  spec.kernels[0].args = {0, 1}, spec.kernels[1].args = {0, 2}, spec.kernels[2].args = {1, 3};
+  return spec;
+}
+
+TEST_F(CudaLaunchTest, what_touches_nothing_of_a_launch_in_flight_waits_last) {
+  const auto device = open();
+  const auto tells = [](const SizeExpr& threads) {
+    const auto artifact = artifact_of("tells_wait", {vector_arg("x", ArgRole::input, symbol(0)), vector_arg("y", ArgRole::output, symbol(0))}, threads);
+    auto& launch = std::get<CudaLaunch>(artifact->launches[0]);
+    launch.programmatic_dependent = launch.may_wait_last = true;
+    return Variant(variant_of(artifact));
+  };
+  const auto results = [&](const Plan& plan) {
+    const std::int64_t n = 100;
+    const Memory x(*device, 400), y0(*device, 400), y1(*device, 400), y2(*device, 400);
+    for (std::int64_t i = 0; i < n; ++i) x.floats()[i] = 10;
+    void* pointers[] = {x.pointer(), y0.pointer(), y1.pointer(), y2.pointer()};
+    EXPECT_EQ(plan.launch(pointers, &n), ErrorCode::ok);
+    EXPECT_EQ(device->wait(nullptr), ErrorCode::ok);
+    return std::vector<float>{y0.floats()[99], y1.floats()[99], y2.floats()[99]};
+  };
+  const Variant plain = tells(symbol(0));
+  const Plan plan = plan_on(device, two_and_one(), {{plain}, {plain}, {plain}}).value();
+  EXPECT_EQ(results(plan), (std::vector<float>{10, 11, 10}));
+  EXPECT_EQ(results(plan), (std::vector<float>{10, 11, 10})) << "a call waits for the one in front of it";
+  // What was not launched has not waited: the next one has to.
+  const Variant none = tells(SizeExpr::apply(SizeExpr::Op::floor_div, symbol(0), 1000));
+  const Plan skipping = plan_on(device, two_and_one(), {{none}, {plain}, {plain}}).value();
+  EXPECT_EQ(results(skipping)[1], 10);
+}
+
+TEST_F(CudaLaunchTest, launches_in_flight_have_zeroed_workspace_of_their_own) {
+  const auto device = open();
+  ArtifactArg counter = vector_arg("c", ArgRole::workspace, 1, DType::i32);
+  counter.zeroed = true;
+  const std::vector<ArtifactArg> args = {vector_arg("x", ArgRole::input, symbol(0)), vector_arg("y", ArgRole::output, symbol(0)), counter};
+  // The first one's counter is as that of a kernel that still runs.
+  const Plan plan = plan_on(device, two_and_one(), {{variant_of(artifact_of("forgets_counter", args))}, {variant_of(artifact_of("twice_counting", args))}, {variant_of(twice())}}).value();
+  const std::int64_t n = 100;
+  const Memory x(*device, 400), y0(*device, 400), y1(*device, 400), y2(*device, 400);
+  for (std::int64_t i = 0; i < n; ++i) x.floats()[i] = 10;
+  void* pointers[] = {x.pointer(), y0.pointer(), y1.pointer(), y2.pointer()};
+  ASSERT_EQ(plan.launch(pointers, &n), ErrorCode::ok);
+  ASSERT_EQ(device->wait(nullptr), ErrorCode::ok);
+  EXPECT_EQ(y1.floats()[0], 20);
+}
+
+TEST_F(CudaLaunchTest, launches_in_flight_share_no_intermediates) {
+  // x -> w1 -> y0 and x -> w2 -> y1: w2 is written while w1 may still be read.
+  PlanSpec spec = two_and_one();
+  PlanTensor work = spec.tensors[1];
+  work.role = ArgRole::workspace;
+  spec.tensors = {spec.tensors[0], spec.tensors[1], spec.tensors[2], work, work};
+  spec.kernels.push_back(spec.kernels[0]);
+  spec.kernels[0].args = {0, 3}, spec.kernels[1].args = {3, 1}, spec.kernels[2].args = {0, 4}, spec.kernels[3].args = {4, 2};
+  const std::int64_t n = 3200;
+  const Plan plan = plan_on(open(), spec, std::vector<std::vector<Variant>>(4, {variant_of(twice())})).value();
+  EXPECT_EQ(plan.arena_bytes({&n, 1}), 2 * 4 * n);
+}
+
 TEST_F(CudaLaunchTest, allows_large_shared_memory_once_when_it_loads) {
   const auto device = open();
   const auto artifact = twice();

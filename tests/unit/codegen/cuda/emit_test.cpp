@@ -72,6 +72,20 @@ TEST(Emit, grids_that_may_be_small_begin_early_and_touch_no_memory_before_the_la
   EXPECT_FALSE(older->launches[0].programmatic_dependent);
 }
 
+TEST(Emit, a_launch_waits_last_where_it_is_told_to) {
+  const auto found = emit("kernel total(x: f32[4096] in, y: f32[1] out)\n  level emittable\n  alloc p: f32[32] global\n  for b in 0..32 grid_x\n    p[b] = x[b]\n"
+                          "  for c in 0..1 grid_x\n    y[c] = p[0]\n");
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  ASSERT_EQ(found->launches.size(), 2u);
+  EXPECT_TRUE(found->launches[0].may_wait_last);
+  EXPECT_FALSE(found->launches[1].may_wait_last) << "it reads what the first writes";
+  const std::string& text = found->functions;
+  EXPECT_EQ(count(text, "const long long lw_waits_last"), 1) << text;
+  EXPECT_LT(text.find("  if (!lw_waits_last) lw_await_previous();"), text.find("__ldg(")) << text;
+  EXPECT_GT(text.find("  if (lw_waits_last) lw_await_previous();\n}"), text.find("p2_p[(int)")) << text;
+  EXPECT_EQ(count(text, "lw_await_previous();"), 3) << text;
+}
+
 TEST(Emit, lanes_that_stand_apart_are_loaded_before_the_first_is_used) {
   const auto found = emit("kernel waves(x: f32[2048] in, y: f32[1024] out)\n  assume align 16\n  level emittable\n  for b in 0..2 grid_x\n"
                           "    for t in 0..128 thread_x\n      for l in 0..4 vectorize\n        y[b*512 + t*4 + l] = sin(x[b*1024 + t*8 + l*2])\n");

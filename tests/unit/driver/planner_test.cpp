@@ -1,0 +1,40 @@
+// The order of a plan's kernels.
+#include "src/driver/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace loopwright::driver {
+namespace {
+
+TEST(Planner, puts_kernels_side_by_side_that_may_run_at_the_same_time) {
+  const auto graph = Graph::load(LOOPWRIGHT_SOURCE_DIR "/examples/moe_expert.lw");
+  ASSERT_TRUE(graph.ok()) << graph.error().message();
+  const auto planned = plan_graph(*graph);
+  ASSERT_TRUE(planned.ok()) << planned.error().message();
+  const auto& kernels = planned->spec.kernels;
+  ASSERT_EQ(kernels.size(), 9u);
+  // Gate and up with the first halves of their adapters read x alone.
+  for (std::size_t k = 0; k < 4; ++k) EXPECT_EQ(planned->spec.tensors[static_cast<std::size_t>(kernels[k].args[0])].name, "x") << k;
+  for (std::size_t k = 0; k < kernels.size(); ++k) EXPECT_EQ(kernels[k].workload, planned->workloads[k].digest);
+}
+
+TEST(Planner, an_update_stays_behind_what_reads_the_old_contents) {
+  const auto graph = Graph::parse(
+      "graph g\ninput cache: f32[64, 64]\ninput w: f32[64, 64]\na = matmul(w, w)\nb = matmul(cache, a)\nn = matmul(w, a)\n"
+      "update cache = n\noutput b\n");
+  ASSERT_TRUE(graph.ok()) << graph.error().message();
+  const auto planned = plan_graph(*graph);
+  ASSERT_TRUE(planned.ok()) << planned.error().message();
+  // The reader of the cache could go first or second; what overwrites it could go with the first one, were it not for that.
+  const auto& spec = planned->spec;
+  std::vector<std::size_t> touching;
+  for (std::size_t k = 0; k < spec.kernels.size(); ++k)
+    if (std::count(spec.kernels[k].args.begin(), spec.kernels[k].args.end(), 0) > 0) touching.push_back(k);
+  ASSERT_EQ(touching.size(), 2u);
+  EXPECT_EQ(spec.tensors[static_cast<std::size_t>(spec.kernels[touching[0]].args.back())].name, "b");
+}
+
+}  // namespace
+}  // namespace loopwright::driver
