@@ -96,7 +96,7 @@ Json launch_json(const Launch& launch) {
           {"cluster", cuda.cluster},
           {"shared_bytes", cuda.shared_bytes.text()},
           {"programmatic_dependent", cuda.programmatic_dependent},
-          {"may_wait_last", cuda.may_wait_last}};
+          {"takes_overlap", cuda.takes_overlap}};
 }
 
 Launch launch_from(const Json& j, std::size_t symbol_count) {
@@ -118,7 +118,7 @@ Launch launch_from(const Json& j, std::size_t symbol_count) {
   out.cluster = j.at("cluster").get<std::array<std::int32_t, 3>>();
   out.shared_bytes = size_from(j.at("shared_bytes"), symbol_count);
   out.programmatic_dependent = j.at("programmatic_dependent").get<bool>();
-  out.may_wait_last = j.value("may_wait_last", false);
+  out.takes_overlap = j.value("takes_overlap", false);
   for (const Json& m : j.value("tensor_maps", Json::array())) out.tensor_maps.push_back(map_from(m, symbol_count));
   return out;
 }

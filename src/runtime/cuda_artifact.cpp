@@ -100,8 +100,8 @@ Status CudaArtifact::add_step(const CudaInfo& info, const Artifact& artifact, co
   auto maps = TensorMaps::make(driver_, artifact, launch);
   if (!maps.ok()) return refuse(artifact, entry + " with " + maps.error().found, maps.error().code, maps.error().works);
   step.maps = std::move(*maps);
-  step.may_wait_last = launch.may_wait_last;
-  const std::size_t parameters = buffer_count_ + symbol_count_ + step.maps.size() + (step.may_wait_last ? 1 : 0);
+  step.takes_overlap = launch.takes_overlap;
+  const std::size_t parameters = buffer_count_ + symbol_count_ + step.maps.size() + (step.takes_overlap ? 1 : 0);
   if (driver_.parameter_info != nullptr &&
       ((parameters > 0 &&
         driver_.parameter_info(kernel, parameters - 1, &offset, &bytes) != cuda::kSuccess) ||
@@ -155,6 +155,10 @@ Status CudaArtifact::add_step(const CudaInfo& info, const Artifact& artifact, co
           std::clamp<std::int64_t>(launch.grid[d].evaluate(nullptr), 0, UINT32_MAX));
   }
   if (fixed_size) step.config.shared_bytes = static_cast<std::uint32_t>(shared);
+  int blocks = 0;
+  if (driver_.occupancy != nullptr &&
+      driver_.occupancy(&blocks, step.function, static_cast<int>(threads), static_cast<std::size_t>(shared)) == cuda::kSuccess)
+    step.part_of_block = 1.0 / (std::max(blocks, 1) * info.target->workers);
   if (cluster > 1) {
     cuda::LaunchAttribute& attribute = step.attributes[step.config.attribute_count++];
     attribute.id = cuda::LaunchAttribute::cluster_dimension;

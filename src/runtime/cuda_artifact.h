@@ -25,7 +25,8 @@ class CudaArtifact final : public LoadedArtifact {
     std::uint64_t most_overlapped = UINT64_MAX;
     std::array<cuda::LaunchAttribute, 2> attributes{};
     TensorMaps maps;
-    bool may_wait_last = false;  ///< takes a parameter behind the maps
+    bool takes_overlap = false;  ///< it has a parameter behind the maps
+    double part_of_block = 1;    ///< of the device that one block takes
   };
 
   /// bad_artifact when image and launches do not fit each other, resource_exceeded when the device cannot hold a block.

@@ -84,6 +84,19 @@ std::byte* CudaDevice::reserve(MemoryKind kind, std::int64_t bytes, void* stream
   return memory_->reserve(kind, bytes, stream, last_failure);
 }
 
+namespace {
+
+/// The bits of CudaLaunch::takes_overlap. Launches share the device only where all of them fit: blocks that find room on a
+/// few multiprocessors alone are slower there than if they had waited.
+std::int64_t join_flight(const CudaArtifact::Step& step, const cuda::LaunchConfig& config, Flight& flight) noexcept {
+  const double part = step.part_of_block * config.grid[0] * config.grid[1] * config.grid[2];
+  const bool fits = step.takes_overlap && flight.filled > 0 && flight.filled + part <= 1;
+  flight.filled = fits ? flight.filled + part : part;
+  return (fits ? 1 : 0) + (flight.goes_on && flight.filled <= 0.5 ? 2 : 0);
+}
+
+}  // namespace
+
 ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& call) const noexcept {
   const auto& artifact = static_cast<const CudaArtifact&>(loaded);
   // Every parameter is an address or an int64 that lies in the caller's tables: the driver reads it there.
@@ -92,8 +105,6 @@ ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& cal
   for (std::size_t i = 0; i < buffers; ++i) parameters[i] = const_cast<void**>(&call.buffers[i]);
   for (std::size_t i = 0; i < artifact.symbol_count(); ++i)
     parameters[buffers + i] = const_cast<std::int64_t*>(&call.symbols[i]);
-  // Only the first launch touches nothing of the flight's others: those behind it read what it writes.
-  std::int64_t waits_last = call.in_flight != nullptr && *call.in_flight ? 1 : 0;
   for (const CudaArtifact::Step& step : artifact.steps()) {
     cuda::LaunchConfig config = step.config;
     config.stream = static_cast<cuda::Stream>(call.stream);
@@ -113,14 +124,13 @@ ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& cal
       }
       for (std::size_t i = 0; i < step.maps.size(); ++i) parameters[buffers + artifact.symbol_count() + i] = &maps[i];
     }
-    if (step.may_wait_last) parameters[buffers + artifact.symbol_count() + step.maps.size()] = &waits_last;
+    std::int64_t overlap = 0;
+    if (call.flight != nullptr) overlap = join_flight(step, config, *call.flight);
+    if (step.takes_overlap) parameters[buffers + artifact.symbol_count() + step.maps.size()] = &overlap;
     const cuda::Status status = call_in_context(
         driver_, context_, [&] { return driver_.launch(&config, step.function, parameters, nullptr); });
-    if (status == cuda::kSuccess) [[likely]] {
-      waits_last = 0;
-      if (call.in_flight != nullptr) *call.in_flight = true;
+    if (status == cuda::kSuccess) [[likely]]
       continue;
-    }
     last_failure = status;
     return status == cuda::kOutOfMemory ? ErrorCode::out_of_memory : ErrorCode::launch_failed;
   }

@@ -64,6 +64,7 @@ const char* fill_table(const SharedLibrary& library, CudaDriver& d) {
   take("cuEventElapsedTime", &d.elapsed_ms);
   library.find("cuTensorMapEncodeTiled", &d.encode_tensor_map);
   library.find("cuKernelGetParamInfo", &d.parameter_info);
+  library.find("cuOccupancyMaxActiveBlocksPerMultiprocessor", &d.occupancy);
   return missing;
 }
 

@@ -144,6 +144,8 @@ struct CudaDriver {
                               const std::uint32_t*, const std::uint32_t*, int, int, int, int);
   /// Optional: drivers before 12.4 lack it.
   Status (*parameter_info)(cuda::Kernel, std::size_t, std::size_t* offset, std::size_t* bytes);
+  /// Optional: blocks that a multiprocessor holds at once.
+  Status (*occupancy)(int* blocks, cuda::Function, int threads, std::size_t shared_bytes);
 
   int version = 0;  ///< 1000 * major + 10 * minor of the newest CUDA it can run
   std::string path;

@@ -29,6 +29,12 @@ class LoadedArtifact {
   std::vector<SizeExpr> scratch_bytes_;
 };
 
+/// Calls that touch nothing of each other's (flights.h), on a device that runs launches at the same time.
+struct Flight {
+  double filled = 0;     ///< the device's: what part of it the launches take that are in flight; 0 before the first one
+  bool goes_on = false;  ///< the next call belongs to it
+};
+
 /// What one call of an artifact needs. Lengths are known from the artifact; nothing is checked.
 struct KernelCall {
   void* const* buffers = nullptr;         ///< in the order of Artifact::args
@@ -36,9 +42,7 @@ struct KernelCall {
   std::byte* scratch = nullptr;           ///< of the first worker, kBlockAlignment-aligned
   std::int64_t scratch_stride_bytes = 0;  ///< from one worker's scratch to the next
   void* stream = nullptr;  ///< CUDA: a CUstream of this device, null for its default stream; CPU: unused
-  /// Whether launches of this flight (flights.h) went to the stream; a device that runs launches at the same time sets it.
-  /// Null: the call waits for everything in front of it.
-  bool* in_flight = nullptr;
+  Flight* flight = nullptr;  ///< null: the call waits for everything in front of it
 };
 
 /// Memory that a device keeps for a thread, on a GPU for a thread and a stream.

@@ -109,13 +109,13 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
     if (variant == nullptr) return ErrorCode::no_variant;
     chosen[k] = const_cast<VariantState*>(variant);
   }
-  bool in_flight = false;
+  runtime::Flight flight;
   std::byte* zeroed = zeros;
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     const auto& variant = *static_cast<const VariantState*>(chosen[k]);
     auto* workspace = kernels[k].workspace_slot < 0 ? nullptr : arena + slots[kernels[k].workspace_slot];
     if (k > 0 && kernels[k].flight != kernels[k - 1].flight) {
-      in_flight = false;
+      flight.filled = 0;
       zeroed = zeros;
     }
     for (const runtime::Workspace& w : variant.workspaces) {
@@ -128,9 +128,10 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
       for (std::size_t i = 0; i < variant.addresses.size(); ++i) buffers[i] = addresses[variant.addresses[i]];
       arguments = buffers;
     }
+    flight.goes_on = k + 1 < kernels.size() && kernels[k].flight == kernels[k + 1].flight;
     std::int64_t values[runtime::kMaxKernelSymbols];
     const KernelCall call{arguments, gather_symbols(variant, symbols, values), arena + slots_end, stride,
-                          stream, &in_flight};
+                          stream, &flight};
     if (const ErrorCode code = device->launch(*variant.loaded, call); code != ErrorCode::ok) return code;
   }
   return ErrorCode::ok;

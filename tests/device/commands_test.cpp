@@ -73,6 +73,22 @@ TEST_F(Commands, RunPassesAgainstFloat64) {
             {{{"n", 5}, {"m", 3}}});
 }
 
+/// Layers x w + (x a) b: the first two products of each run at the same time, and memory is used again and again.
+TEST_F(Commands, RunPassesWhereKernelsOverlap) {
+  for (const char* dtype : {"f32", "bf16"}) {
+    const std::string type(dtype);
+    std::string text = "symbol n in 1..300\ninput x0: " + type + "[n, 256]\n";
+    for (const char* i : {"1", "2", "3", "4", "5", "6"})
+      text += std::string("input w") + i + ": " + type + "[256, 256]\ninput a" + i + ": " + type + "[256, 16]\ninput b" + i + ": " + type + "[16, 256]\n";
+    for (int i = 1; i <= 6; ++i) {
+      const std::string s = std::to_string(i), before = std::to_string(i - 1);
+      text += "m" + s + " = matmul(x" + before + ", w" + s + ")\nl" + s + " = matmul(x" + before + ", a" + s + ")\nc" + s + " = matmul(l" + s + ", b" + s + ")\n" +
+              "s" + s + " = add(m" + s + ", c" + s + ")\nx" + s + " = mul(s" + s + ", 0.0625)\n";
+    }
+    check_run(text + "output x6\n", {{{"n", 5}}, {{"n", 64}}, {{"n", 5}}, {{"n", 300}}});
+  }
+}
+
 TEST_F(Commands, RunUsesTheGpuThatWasNamed) {
   const auto all = runtime::list_cuda_devices();
   if (!all.ok() || all->size() < 2) GTEST_SKIP() << "needs two GPUs";

@@ -146,12 +146,12 @@ TEST_F(Launch, kernels_of_a_flight_run_at_the_same_time_and_are_over_when_the_ne
     std::string text = "extern \"C\" __global__ void __launch_bounds__(256) " + name + "(";
     for (const ArtifactArg& a : args) text += "volatile float* " + a.name + ", ";
     const std::string wait = "asm volatile(\"griddepcontrol.wait;\" : : : \"memory\");\n";
-    text += "long long n, long long waits_last) {\n  if (!waits_last) " + wait +
+    text += "long long n, long long overlap) {\n  if (!(overlap & 1)) " + wait +
             "  asm volatile(\"griddepcontrol.launch_dependents;\" : : : \"memory\");\n  if (threadIdx.x == 0) {" + body +
-            "}\n  if (waits_last) " + wait + "}\n";
+            "}\n  if (overlap & 1) " + wait + "}\n";
     const auto artifact = compile(text, name, std::move(args));
     auto& launch = std::get<CudaLaunch>(artifact->launches[0]);
-    launch.programmatic_dependent = launch.may_wait_last = true;
+    launch.programmatic_dependent = launch.takes_overlap = true;
     Variant variant;
     variant.artifact = artifact;
     return variant;

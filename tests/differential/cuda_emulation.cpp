@@ -39,7 +39,7 @@ std::string make_launcher(const codegen::CudaText& text, const CudaLaunch& launc
   std::string list;
   for (std::size_t i = 0; i < text.args.size(); ++i) list += (list.empty() ? "" : ", ") + std::string("emulated::AnyPointer{b[") + std::to_string(i) + "]}";
   for (std::size_t i = 0; i < symbols; ++i) list += (list.empty() ? "" : ", ") + std::string("s[") + std::to_string(i) + "]";
-  if (launch.may_wait_last) list += ", 0";
+  if (launch.takes_overlap) list += ", 0";
   return call + list + "); (void)b; (void)s; }\n" + "extern \"C\" int run_" + launch.entry +
          "(void* const* b, const long long* s, const unsigned* grid, const unsigned* block, unsigned cluster, int reversed) {\n"
          "  using namespace emulated;\n  emulated::body = body_" + launch.entry + ";\n"

@@ -260,6 +260,10 @@ Status cuKernelSetAttribute(int which, int value, cuda::Kernel kernel, Ordinal) 
   if (which == cuda::kFunctionMaxDynamicSharedBytes) kernel->largest_shared = value;
   return kOk;
 }
+Status cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, cuda::Function, int threads, std::size_t) {
+  *blocks = 2048 / threads;
+  return kOk;
+}
 Status cuKernelGetParamInfo(cuda::Kernel kernel, std::size_t index, std::size_t* offset, std::size_t* bytes) {
   if (index >= static_cast<std::size_t>(kernel->kernel->parameters)) return kInvalidValue;
   *offset = 8 * index;

@@ -56,8 +56,8 @@ int forgets_counter(void** p, const Grid& grid) {
   **static_cast<std::uint32_t**>(p[2]) = 1;
   return 0;
 }
-/// (x, y, n, waits last): y[i] = x[i] + 1 when told to wait last, else x[i].
-int tells_wait(void** p, const Grid&) {
+/// (x, y, n, overlap): y[i] = x[i] + overlap.
+int adds_overlap(void** p, const Grid&) {
   for (std::int64_t i = 0; i < number(p, 2); ++i) floats(p, 1)[i] = floats(p, 0)[i] + static_cast<float>(number(p, 3));
   return 0;
 }
@@ -73,7 +73,7 @@ constexpr FakeKernel kKernels[] = {
     {"illegal_address", 3, illegal_address},
     {"twice_counting", 4, twice_counting},
     {"forgets_counter", 4, forgets_counter},
-    {"tells_wait", 4, tells_wait},
+    {"adds_overlap", 4, adds_overlap},
 };
 
 }  // namespace

@@ -171,16 +171,16 @@ class KernelEmitter {
   /// nothing of it. The next grid is let in where threads meet for the first time, else behind the wait: blocks of it that
   /// wait here cannot take the places of those that end, and then some SMs get more of them than others. It is never let in
   /// in front of a wait that comes first: all that was launched earlier is over by then.
-  std::string overlap(const LaunchContext& launch, bool counts, bool may_wait_last) const {
-    std::string out = std::string("  ") + (may_wait_last ? "if (!lw_waits_last) " : "") + "lw_await_previous();\n";
-    if (launch.holds_next || counts || launch.consumers > 0) out += "  lw_let_next_begin();\n";
+  std::string overlap(const LaunchContext& launch, bool counts, bool takes_overlap) const {
+    std::string out = takes_overlap ? "  if (lw_overlap & 1) lw_see_earlier();\n  else lw_await_previous();\n  if (lw_overlap & 2) lw_let_next_begin();\n" : "  lw_await_previous();\n";
+    if (launch.holds_next || counts) out += "  lw_let_next_begin();\n";
     const auto hold_back = [&](const std::string& type, const std::string& name) { out += "  " + name + " = (" + type + ")lw_behind(" + name + ");\n"; };
     for (const ir::Buffer& b : buffers_) hold_back(pointer_type(b, launch.written), pointers_.at(b));
     for (const MeetingParameter& p : meeting_parameters_) hold_back(p.type + "*", p.name);
     return out;
   }
 
-  std::string signature(const std::string& name, const LaunchContext& launch, bool may_wait_last) const {
+  std::string signature(const std::string& name, const LaunchContext& launch, bool takes_overlap) const {
     const std::set<ir::Buffer>& written = launch.written;
     std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(count_threads(launch)) + fewest_blocks(launch) +
                       ") " + name + "(";
@@ -188,7 +188,7 @@ class KernelEmitter {
     for (const MeetingParameter& p : meeting_parameters_) out += p.type + "* __restrict__ " + p.name + ", ";
     for (const ir::SymbolParam& s : kernel_.symbols) out += "const long long s_" + s.symbol.name + ", ";
     for (std::size_t i = 0; i < launch.maps.size(); ++i) out += "const __grid_constant__ lw_tensor_map m" + std::to_string(i) + ", ";
-    if (may_wait_last) out += "const long long lw_waits_last, ";
+    if (takes_overlap) out += "const long long lw_overlap, ";
     if (out.ends_with(", ")) out.resize(out.size() - 2);
     return out + ") {\n";
   }
@@ -218,9 +218,9 @@ class KernelEmitter {
     find_written(r, launch);
     CudaLaunch out;
     out.programmatic_dependent = may_overlap(r);
-    out.may_wait_last = out.programmatic_dependent && out_.launches.empty();
+    out.takes_overlap = out.programmatic_dependent && out_.launches.empty();
     // Blocks that count themselves end at very different times: the next ones get even shares while all are still there.
-    // The engine of a ring reads no addresses, and its first copies are in front of all meetings: it lets the next in at once.
+    launch.lets_next = out.programmatic_dependent;
     launch.holds_next = out.programmatic_dependent && meeting.counter.empty() && launch.consumers == 0;
     BodyEmitter body(launch);
     bind_symbols(body);
@@ -246,13 +246,13 @@ class KernelEmitter {
     }
     if (launch.shared_bytes > target_.l1_bytes) return exceed("bytes of shared memory", launch.shared_bytes, target_.l1_bytes);
     const bool is_static = launch.shared_bytes <= kStaticSharedBytes;
-    std::string head = signature(name, launch, out.may_wait_last);
+    std::string head = signature(name, launch, out.takes_overlap);
     if (launch.shared_bytes > 0)
       head += std::string("  ") + (is_static ? "" : "extern ") + "__shared__ __align__(" + (launch.consumers > 0 ? "1024" : "16") + ") unsigned char lw_shared[" +
               (is_static ? std::to_string(launch.shared_bytes) : "") + "];\n";
     if (launch.meets_cluster) head += "  lw_cluster_begin();\n";
-    if (out.programmatic_dependent) head += overlap(launch, !meeting.counter.empty(), out.may_wait_last);
-    out_.functions += head + text + (out.may_wait_last ? "  if (lw_waits_last) lw_await_previous();\n}\n" : "}\n");
+    if (out.programmatic_dependent) head += overlap(launch, !meeting.counter.empty(), out.takes_overlap);
+    out_.functions += head + text + (out.takes_overlap ? "  if (lw_overlap & 1) lw_await_previous();\n}\n" : "}\n");
     out.entry = name;
     out.block = {static_cast<std::int32_t>(block.x), static_cast<std::int32_t>(count_threads(launch) / block.x), 1};
     out.cluster[0] = static_cast<std::int32_t>(block.cluster);

@@ -105,6 +105,8 @@ constexpr Definition kDefinitions[] = {
     // Edges between launches: the next grid may come to the SMs, and the one before is over and can be seen.
     {"lw_let_next_begin", "void lw_let_next_begin() { asm volatile(\"griddepcontrol.launch_dependents;\" : : : \"memory\"); }"},
     {"lw_await_previous", "void lw_await_previous() { asm volatile(\"griddepcontrol.wait;\" : : : \"memory\"); }"},
+    // What launches before wrote, and first-level caches may hold otherwise: only a wait empties them by itself.
+    {"lw_see_earlier", "void lw_see_earlier() { asm volatile(\"fence.acq_rel.gpu;\" : : : \"memory\"); }"},
     // An address that the compiler learns only here: no load of memory that the kernel does not write moves to the front.
     {"lw_behind",
      "void* lw_behind(const void* p) { unsigned long long a = __cvta_generic_to_global(p);\n"

@@ -119,31 +119,35 @@ PlanSpec two_and_one() {
   return spec;
 }
 
-TEST_F(CudaLaunchTest, what_touches_nothing_of_a_launch_in_flight_waits_last) {
+TEST_F(CudaLaunchTest, launches_of_a_flight_overlap_where_all_of_them_fit_the_device) {
   const auto device = open();
-  const auto tells = [](const SizeExpr& threads) {
-    const auto artifact = artifact_of("tells_wait", {vector_arg("x", ArgRole::input, symbol(0)), vector_arg("y", ArgRole::output, symbol(0))}, threads);
+  const auto adds = [](const SizeExpr& threads) {
+    const auto artifact = artifact_of("adds_overlap", {vector_arg("x", ArgRole::input, symbol(0)), vector_arg("y", ArgRole::output, symbol(0))}, threads);
     auto& launch = std::get<CudaLaunch>(artifact->launches[0]);
-    launch.programmatic_dependent = launch.may_wait_last = true;
-    return Variant(variant_of(artifact));
+    launch.programmatic_dependent = launch.takes_overlap = true;
+    return variant_of(artifact);
   };
-  const auto results = [&](const Plan& plan) {
-    const std::int64_t n = 100;
-    const Memory x(*device, 400), y0(*device, 400), y1(*device, 400), y2(*device, 400);
-    for (std::int64_t i = 0; i < n; ++i) x.floats()[i] = 10;
+  const auto results = [&](const Plan& plan, std::int64_t n) {
+    const auto bytes = static_cast<std::size_t>(4 * n);
+    const Memory x(*device, bytes), y0(*device, bytes), y1(*device, bytes), y2(*device, bytes);
+    std::fill_n(x.floats(), n, 10.f);
     void* pointers[] = {x.pointer(), y0.pointer(), y1.pointer(), y2.pointer()};
     EXPECT_EQ(plan.launch(pointers, &n), ErrorCode::ok);
     EXPECT_EQ(device->wait(nullptr), ErrorCode::ok);
-    return std::vector<float>{y0.floats()[99], y1.floats()[99], y2.floats()[99]};
+    return std::vector<float>{y0.floats()[n - 1] - 10, y1.floats()[n - 1] - 10, y2.floats()[n - 1] - y0.floats()[n - 1]};
   };
-  const Variant plain = tells(symbol(0));
+  const Variant plain = adds(symbol(0));
   const Plan plan = plan_on(device, two_and_one(), {{plain}, {plain}, {plain}}).value();
-  EXPECT_EQ(results(plan), (std::vector<float>{10, 11, 10}));
-  EXPECT_EQ(results(plan), (std::vector<float>{10, 11, 10})) << "a call waits for the one in front of it";
+  // 2 lets the next one begin, 1 waits last.
+  EXPECT_EQ(results(plan, 100), (std::vector<float>{2, 1, 0}));
+  EXPECT_EQ(results(plan, 100), (std::vector<float>{2, 1, 0})) << "a call waits for the one in front of it";
+  const std::int64_t half = 8 * 128 * device->target().workers;  // the fake device holds 16 blocks of 128 a multiprocessor
+  EXPECT_EQ(results(plan, half), (std::vector<float>{2, 1, 0}));
+  EXPECT_EQ(results(plan, half + 1), (std::vector<float>{0, 0, 0}));
   // What was not launched has not waited: the next one has to.
-  const Variant none = tells(SizeExpr::apply(SizeExpr::Op::floor_div, symbol(0), 1000));
+  const Variant none = adds(SizeExpr::apply(SizeExpr::Op::floor_div, symbol(0), 1000));
   const Plan skipping = plan_on(device, two_and_one(), {{none}, {plain}, {plain}}).value();
-  EXPECT_EQ(results(skipping)[1], 10);
+  EXPECT_EQ(results(skipping, 100)[1], 0);
 }
 
 TEST_F(CudaLaunchTest, launches_in_flight_have_zeroed_workspace_of_their_own) {

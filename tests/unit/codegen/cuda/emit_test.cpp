@@ -72,17 +72,17 @@ TEST(Emit, grids_that_may_be_small_begin_early_and_touch_no_memory_before_the_la
   EXPECT_FALSE(older->launches[0].programmatic_dependent);
 }
 
-TEST(Emit, a_launch_waits_last_where_it_is_told_to) {
+TEST(Emit, a_launch_overlaps_where_it_is_told_to) {
   const auto found = emit("kernel total(x: f32[4096] in, y: f32[1] out)\n  level emittable\n  alloc p: f32[32] global\n  for b in 0..32 grid_x\n    p[b] = x[b]\n"
                           "  for c in 0..1 grid_x\n    y[c] = p[0]\n");
   ASSERT_TRUE(found.ok()) << found.error().message();
   ASSERT_EQ(found->launches.size(), 2u);
-  EXPECT_TRUE(found->launches[0].may_wait_last);
-  EXPECT_FALSE(found->launches[1].may_wait_last) << "it reads what the first writes";
+  EXPECT_TRUE(found->launches[0].takes_overlap);
+  EXPECT_FALSE(found->launches[1].takes_overlap) << "it reads what the first writes";
   const std::string& text = found->functions;
-  EXPECT_EQ(count(text, "const long long lw_waits_last"), 1) << text;
-  EXPECT_LT(text.find("  if (!lw_waits_last) lw_await_previous();"), text.find("__ldg(")) << text;
-  EXPECT_GT(text.find("  if (lw_waits_last) lw_await_previous();\n}"), text.find("p2_p[(int)")) << text;
+  EXPECT_EQ(count(text, "const long long lw_overlap"), 1) << text;
+  EXPECT_LT(text.find("  if (lw_overlap & 1) lw_see_earlier();\n  else lw_await_previous();"), text.find("__ldg(")) << text;
+  EXPECT_GT(text.find("  if (lw_overlap & 1) lw_await_previous();\n}"), text.find("p2_p[(int)")) << text;
   EXPECT_EQ(count(text, "lw_await_previous();"), 3) << text;
 }
 
@@ -130,9 +130,10 @@ TEST(Emit, the_next_grid_is_let_in_where_threads_meet_first) {
                           "    for t in 0..128 thread_x\n      p[t] = x[t]\n    y[b] = 0.0f32\n    for c in 0..128 across\n      update sum y[b] by p[c]\n");
   ASSERT_TRUE(found.ok()) << found.error().message();
   const std::string& text = found->functions;
-  EXPECT_EQ(count(text, "lw_let_next_begin();"), 1) << text;
-  EXPECT_GT(text.find("lw_let_next_begin();"), text.find("__ldg(")) << text;
-  EXPECT_LT(text.find("lw_let_next_begin();"), text.find("__shfl_xor_sync(")) << text;
+  EXPECT_EQ(count(text, "  if (lw_overlap & 2) lw_let_next_begin();"), 1) << text;
+  EXPECT_EQ(count(text, "lw_let_next_begin();"), 2) << text;
+  EXPECT_GT(text.rfind("lw_let_next_begin();"), text.find("__ldg(")) << text;
+  EXPECT_LT(text.rfind("lw_let_next_begin();"), text.find("__shfl_xor_sync(")) << text;
 }
 
 TEST(Emit, halves_are_compared_two_at_a_time) {
