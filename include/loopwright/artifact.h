@@ -59,8 +59,9 @@ struct CudaLaunch {
   /// It waits itself for the launch in front before it touches memory, and may begin earlier: with a grid of at most
   /// kMostOverlappedBlocks for each multiprocessor; larger ones lose by it.
   bool programmatic_dependent = false;
-  /// Its last parameter is a sum of bits. 1: it touches nothing of the launches that still run, and waits for them only
-  /// before it ends, so that whoever waits for it has waited for them. 2: the next launch may begin at once.
+  /// Its last parameter is a sum of bits. 1: it touches nothing of the launches that still run, begins while they do, and
+  /// waits for them only before it ends, so that whoever waits for it has waited for them. 2: the next launch may begin at
+  /// once.
   bool takes_overlap = false;
   std::vector<TensorMap> tensor_maps;
   bool operator==(const CudaLaunch&) const = default;

@@ -164,7 +164,8 @@ Status CudaArtifact::add_step(const CudaInfo& info, const Artifact& artifact, co
     attribute.id = cuda::LaunchAttribute::cluster_dimension;
     for (int d = 0; d < 3; ++d) attribute.cluster[d] = static_cast<std::uint32_t>(launch.cluster[d]);
   }
-  if (launch.programmatic_dependent) {
+  if (launch.programmatic_dependent || launch.takes_overlap) {
+    step.overlaps_in_flight_alone = !launch.programmatic_dependent;
     cuda::LaunchAttribute& attribute = step.attributes[step.config.attribute_count++];
     attribute.id = cuda::LaunchAttribute::programmatic_serialization;
     attribute.programmatic = 1;

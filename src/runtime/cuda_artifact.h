@@ -25,6 +25,7 @@ class CudaArtifact final : public LoadedArtifact {
     std::uint64_t most_overlapped = UINT64_MAX;
     std::array<cuda::LaunchAttribute, 2> attributes{};
     TensorMaps maps;
+    bool overlaps_in_flight_alone = false;  ///< else it begins early behind any launch
     bool takes_overlap = false;  ///< it has a parameter behind the maps
     double part_of_block = 1;    ///< of the device that one block takes
   };

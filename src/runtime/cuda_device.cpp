@@ -113,7 +113,10 @@ ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& cal
       if (code != ErrorCode::ok) return code;
       continue;
     }
-    if (std::uint64_t{config.grid[0]} * config.grid[1] * config.grid[2] > step.most_overlapped) --config.attribute_count;
+    std::int64_t overlap = 0;
+    if (call.flight != nullptr) overlap = join_flight(step, config, *call.flight);
+    const std::uint64_t blocks = std::uint64_t{config.grid[0]} * config.grid[1] * config.grid[2];
+    if (blocks > step.most_overlapped || (step.overlaps_in_flight_alone && (overlap & 1) == 0)) --config.attribute_count;
     EncodedMaps maps;
     if (step.maps.size() > 0) {
       const cuda::Status encoded = call_in_context(
@@ -124,8 +127,6 @@ ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& cal
       }
       for (std::size_t i = 0; i < step.maps.size(); ++i) parameters[buffers + artifact.symbol_count() + i] = &maps[i];
     }
-    std::int64_t overlap = 0;
-    if (call.flight != nullptr) overlap = join_flight(step, config, *call.flight);
     if (step.takes_overlap) parameters[buffers + artifact.symbol_count() + step.maps.size()] = &overlap;
     const cuda::Status status = call_in_context(
         driver_, context_, [&] { return driver_.launch(&config, step.function, parameters, nullptr); });

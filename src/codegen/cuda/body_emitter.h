@@ -35,8 +35,7 @@ struct LaunchContext {
   std::int64_t shared_bytes = 0;      ///< used so far
   std::int64_t words_ahead = 0;       ///< most registers that a thread loads before it uses the first of them
   std::int64_t words_summed = 0;      ///< most registers of a thread in one array that is combined into
-  bool lets_next = false;             ///< the next grid may come before this one ends
-  bool holds_next = false;            ///< the same, and it has not been let in so far
+  bool holds_next = false;            ///< the next grid may come, and has not been let in so far
   bool meets_cluster = false;         ///< blocks of a cluster have waited for each other, for the first time at the entry
   std::int64_t consumers = 0;         ///< warpgroups of a region with a ring, in front of the producer's; else 0
   std::vector<TensorMap> maps;        ///< of this launch, without what a text does not need: see use_map

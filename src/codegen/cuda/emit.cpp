@@ -217,11 +217,11 @@ class KernelEmitter {
     if (has_ring(r.body)) launch.consumers = block.y;
     find_written(r, launch);
     CudaLaunch out;
-    out.programmatic_dependent = may_overlap(r);
-    out.takes_overlap = out.programmatic_dependent && out_.launches.empty();
+    // A ring takes all the shared memory there is: its blocks come late in any case, and those let in by it crowd elsewhere.
+    out.programmatic_dependent = may_overlap(r) && launch.consumers == 0;
+    out.takes_overlap = may_overlap(r) && out_.launches.empty();
     // Blocks that count themselves end at very different times: the next ones get even shares while all are still there.
-    launch.lets_next = out.programmatic_dependent;
-    launch.holds_next = out.programmatic_dependent && meeting.counter.empty() && launch.consumers == 0;
+    launch.holds_next = out.programmatic_dependent && meeting.counter.empty();
     BodyEmitter body(launch);
     bind_symbols(body);
     for (std::size_t axis = 0; axis < 3; ++axis) {
@@ -251,7 +251,7 @@ class KernelEmitter {
       head += std::string("  ") + (is_static ? "" : "extern ") + "__shared__ __align__(" + (launch.consumers > 0 ? "1024" : "16") + ") unsigned char lw_shared[" +
               (is_static ? std::to_string(launch.shared_bytes) : "") + "];\n";
     if (launch.meets_cluster) head += "  lw_cluster_begin();\n";
-    if (out.programmatic_dependent) head += overlap(launch, !meeting.counter.empty(), out.takes_overlap);
+    if (out.programmatic_dependent || out.takes_overlap) head += overlap(launch, !meeting.counter.empty(), out.takes_overlap);
     out_.functions += head + text + (out.takes_overlap ? "  if (lw_overlap & 1) lw_await_previous();\n}\n" : "}\n");
     out.entry = name;
     out.block = {static_cast<std::int32_t>(block.x), static_cast<std::int32_t>(count_threads(launch) / block.x), 1};

@@ -136,11 +136,7 @@ Status BodyEmitter::emit_roles(const Stmt& body) {
       // Copies begin at once; the others wait until the barriers are there.
       line("__syncwarp();");
       line("lw_start_" + all + "();");
-      return block("if (threadIdx.x == 0) ", [&]() -> Status {
-        LW_CHECK(emit_one(body));
-        if (launch_.lets_next) line("lw_let_next_begin();");  // behind the last copy: products in turn then find even room
-        return Status(Unit{});
-      });
+      return block("if (threadIdx.x == 0) ", [&] { return emit_one(body); });
     });
   }));
   return block("else ", [&]() -> Status {

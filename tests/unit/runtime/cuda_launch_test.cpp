@@ -121,10 +121,11 @@ PlanSpec two_and_one() {
 
 TEST_F(CudaLaunchTest, launches_of_a_flight_overlap_where_all_of_them_fit_the_device) {
   const auto device = open();
-  const auto adds = [](const SizeExpr& threads) {
+  const auto adds = [](const SizeExpr& threads, bool always = true) {
     const auto artifact = artifact_of("adds_overlap", {vector_arg("x", ArgRole::input, symbol(0)), vector_arg("y", ArgRole::output, symbol(0))}, threads);
     auto& launch = std::get<CudaLaunch>(artifact->launches[0]);
-    launch.programmatic_dependent = launch.takes_overlap = true;
+    launch.takes_overlap = true;
+    launch.programmatic_dependent = always;
     return variant_of(artifact);
   };
   const auto results = [&](const Plan& plan, std::int64_t n) {
@@ -148,6 +149,15 @@ TEST_F(CudaLaunchTest, launches_of_a_flight_overlap_where_all_of_them_fit_the_de
   const Variant none = adds(SizeExpr::apply(SizeExpr::Op::floor_div, symbol(0), 1000));
   const Plan skipping = plan_on(device, two_and_one(), {{none}, {plain}, {plain}}).value();
   EXPECT_EQ(results(skipping, 100)[1], 0);
+  // Where edges are for flights alone, only the second of the first flight has one.
+  const Variant rarely = adds(symbol(0), false);
+  const Plan rare = plan_on(device, two_and_one(), {{rarely}, {rarely}, {rarely}}).value();
+  std::int64_t before = count("launches with attributes");
+  EXPECT_EQ(results(rare, 100), (std::vector<float>{2, 1, 0}));
+  EXPECT_EQ(count("launches with attributes"), before + 1);
+  before = count("launches with attributes");
+  EXPECT_EQ(results(rare, half + 1), (std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(count("launches with attributes"), before);
 }
 
 TEST_F(CudaLaunchTest, launches_in_flight_have_zeroed_workspace_of_their_own) {
