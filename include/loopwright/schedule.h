@@ -148,6 +148,10 @@ class Schedule {
   /// The nest of `row`, `column` and `reduction` (constant, in this order, innermost) is done by tensor cores: a sum of
   /// products of two tiles in shared memory, in a fragment.
   void tensorize(const LoopId& row, const LoopId& column, const LoopId& reduction);
+  /// Products of two f32 inputs that `loop`'s body sums into a local buffer become sums of products of three bf16 parts of
+  /// each operand, gathered in a partial sum that is added to the buffer afterwards: f32 accuracy on tensor cores. Returns
+  /// the loops of the nests that make the parts, each with the loop over parts last: the left operand's, then the right's.
+  std::vector<LoopId> separate(const LoopId& loop);
   /// Copies staged in shared memory at `loop` become slots of rings, filled by the copy engine `depth` iterations ahead
   /// of the tensor cores, which read them.
   void ring(const LoopId& loop, std::int64_t depth);

@@ -1,6 +1,7 @@
 #include "src/ir/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/ir/rewrite.h"
 
@@ -73,6 +74,17 @@ Expr stride_of(const BufferInfo& buffer, std::size_t d) {
   return stride;
 }
 
+std::set<Buffer> find_boxed(const Stmt& body) {
+  std::set<Buffer> out;
+  walk(body, [&](const Stmt& s) {
+    const auto* l = as<Loop>(s);
+    if (l == nullptr || l->kind != LoopKind::bulk) return;
+    for (const Buffer& b : buffers_of(s).read)
+      if (b->memory == Memory::global) out.insert(b);
+  }, [](const Expr&) {});
+  return out;
+}
+
 Result<BulkCopy> match_bulk_copy(const Loop& outer, const Facts& before) {
   Facts facts = before;
   const auto nest = take_nest(outer, facts);
@@ -89,33 +101,42 @@ Result<BulkCopy> match_bulk_copy(const Loop& outer, const Facts& before) {
   }
   const auto* load = as<Load>(value);
   if (load == nullptr || load->buffer->memory != (out_of_tile ? Memory::shared : Memory::global))
-    return no_match("it computes or converts what it copies", "a copy between a parameter and shared memory without casts");
+    return no_match("it computes or converts what it copies", "a copy between global and shared memory without casts");
   const Buffer& param = out_of_tile ? store->buffer : load->buffer;
   const std::vector<Expr>& index = out_of_tile ? store->index : load->index;
   for (const Expr& c : conditions)
     if (!keeps_inside(c, *param, index, facts)) return no_match("it leaves out elements that the parameter has", "a copy that leaves out what is beyond the parameter alone");
 
-  BulkCopy out{out_of_tile ? load->buffer : store->buffer, param, out_of_tile, 1, 1, std::nullopt, {}, {}};
+  BulkCopy out;
+  out.tile = out_of_tile ? load->buffer : store->buffer, out.param = param, out.out = out_of_tile;
+  const auto place = as_affine(simplify(linear_position(*out.tile, out_of_tile ? load->index : store->index), facts), nest->vars);
+  if (!place) return no_match("an index of the tile is no sum of loops", "plain loops");
   std::map<Var, Expr> first;
   for (const Var& v : nest->vars) first[v] = int_imm(0);
-  std::optional<std::size_t> row, column;  // loops
+  std::optional<std::size_t> plane, row, column;  // loops
   for (std::size_t d = 0; d < index.size(); ++d) {
-    const auto place = as_affine(simplify(index[d], facts), nest->vars);
-    if (!place) return no_match("an index of the parameter is no sum of loops", "plain loops");
+    const auto at = as_affine(simplify(index[d], facts), nest->vars);
+    if (!at) return no_match("an index of the parameter is no sum of loops", "plain loops");
+    const bool last = d + 1 == index.size();
+    bool used = false;
     for (std::size_t i = 0; i < nest->vars.size(); ++i) {
-      if (nest->extents[i] == 1 || coefficient(*place, nest->vars[i]) == 0) continue;
-      auto& which = d + 1 == index.size() ? column : row;
-      if (coefficient(*place, nest->vars[i]) != 1 || which) return no_match("more than two loops walk over the parameter, or one in strides", "a copy of rows and columns");
+      if (nest->extents[i] == 1 || coefficient(*at, nest->vars[i]) == 0) continue;
+      // What was taken for the rows are planes where another loop comes behind.
+      if (!last && row && !plane) plane = std::exchange(row, std::nullopt), out.plane_dim = out.row_dim;
+      auto& which = last ? column : row;
+      if (coefficient(*at, nest->vars[i]) != 1 || which || used) return no_match("too many loops walk over the parameter, or one in strides", "a copy of rows and columns");
       which = i;
-      if (d + 1 != index.size()) out.row_dim = d;
+      used = true;
+      if (!last) out.row_dim = d;
     }
     out.at.push_back(simplify(substitute(index[d], first), before));
   }
   if (!column) return no_match("no loop walks along the parameter's memory", "a copy with columns");
+  if (plane) out.planes = nest->extents[*plane];
   if (row) out.rows = nest->extents[*row];
   out.columns = nest->extents[*column];
-  const auto place = as_affine(simplify(linear_position(*out.tile, out_of_tile ? load->index : store->index), facts), nest->vars);
-  const bool dense = place && coefficient(*place, nest->vars[*column]) == 1 && (!row || coefficient(*place, nest->vars[*row]) == out.columns);
+  const bool dense = coefficient(*place, nest->vars[*column]) == 1 && (!row || coefficient(*place, nest->vars[*row]) == out.columns) &&
+                     (!plane || coefficient(*place, nest->vars[*plane]) == out.rows * out.columns);
   if (!dense) return no_match("the tile's rows are not the parameter's", "stage in the buffer's own order, without tiles");
   out.tile_at = place->rest;
   return out;

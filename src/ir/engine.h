@@ -2,6 +2,7 @@
 // tensor cores. Steps ask whether a nest has this form, the emitter for what is in it. Both work on indices of any rank.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,17 +13,22 @@ namespace loopwright::ir {
 /// Elements from one index of dimension `d` of any buffer to the next.
 Expr stride_of(const BufferInfo& buffer, std::size_t d);
 
-/// A tile in shared memory and a box of a parameter, rows of the tile one behind the other from `at` on. In:
+/// A tile in shared memory and a box of global memory, rows of the tile one behind the other from `at` on. In:
 /// for i in 0..rows { for j in 0..columns { tile[.. + i*columns + j] = param[.., at + i, .., at + j] } }, and zero where that
-/// is beyond the parameter. Out: param[..] = tile[..], and nothing where that is beyond.
+/// is beyond the parameter; around it perhaps a loop over planes of so many rows. Out: param[..] = tile[..], and nothing
+/// where that is beyond.
 struct BulkCopy {
-  Buffer tile, param;
+  Buffer tile, param;  ///< `param` is a parameter, or workspace
   bool out = false;
-  std::int64_t rows = 1, columns = 1;
-  std::optional<std::size_t> row_dim;  ///< of the parameter; none where rows is 1
+  std::int64_t rows = 1, columns = 1, planes = 1;
+  std::optional<std::size_t> row_dim;    ///< of the parameter; none where rows is 1
+  std::optional<std::size_t> plane_dim;  ///< in front of the rows'; none where planes is 1
+  std::int64_t all_rows() const { return rows * planes; }
   std::vector<Expr> at;                ///< first element, in every dimension of the parameter
   Expr tile_at;                        ///< position of the first element in the tile's buffer
 };
+/// Workspaces that copy engines read: they keep their shape at every level, as parameters do.
+std::set<Buffer> find_boxed(const Stmt& body);
 /// bad_argument with `found` and `works` when the nest is no such copy.
 Result<BulkCopy> match_bulk_copy(const Loop& nest, const Facts& facts);
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "src/ir/arithmetic.h"
+#include "src/ir/engine.h"
 #include "src/ir/monoid.h"
 #include "src/ir/rewrite.h"
 #include "src/ir/text.h"
@@ -100,10 +101,10 @@ class Verifier {
       return Problem{"buffer `" + b->name + "` has " + std::to_string(b->strides.size()) + " strides for " +
                          std::to_string(b->shape.size()) + " dimensions",
                      "one for each"};
-    // Parameters keep the shape their caller knows; backends compute their offsets.
+    // Parameters keep the shape their caller knows, and what engines copy boxes of; backends compute their offsets.
     const bool is_parameter =
         std::any_of(k_.params.begin(), k_.params.end(), [&](const Param& p) { return p.buffer == b; });
-    if (level_ >= Level::flat && !is_parameter && (b->shape.size() > 1 || !b->strides.empty()))
+    if (level_ >= Level::flat && !is_parameter && (b->shape.size() > 1 || !b->strides.empty()) && !find_boxed(k_.body).contains(b))
       return Problem{"buffer `" + b->name + "` has rank " + std::to_string(b->shape.size()) +
                          (b->strides.empty() ? "" : " and strides"),
                      "one dense dimension at this level"};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/ir/engine.h"
 #include "src/ir/rewrite.h"
 
 namespace loopwright::lower {
@@ -55,9 +56,10 @@ std::vector<Expr> flatten(const ir::BufferInfo& buffer, const std::vector<Expr>&
 
 Result<ir::Kernel> flatten_indices(const ir::Kernel& kernel, const LowerOptions&) {
   std::map<ir::Buffer, ir::Buffer> flat;
+  const std::set<ir::Buffer> boxed = ir::find_boxed(kernel.body);
   ir::walk(kernel.body, [&](const Stmt& s) {
     const auto* a = ir::as<ir::Alloc>(s);
-    if (a == nullptr || (a->buffer->shape.size() == 1 && a->buffer->strides.empty())) return;
+    if (a == nullptr || boxed.contains(a->buffer) || (a->buffer->shape.size() == 1 && a->buffer->strides.empty())) return;
     ir::BufferInfo info = *a->buffer;
     info.shape = {span_of(info)};
     info.strides.clear();

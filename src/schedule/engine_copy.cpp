@@ -17,7 +17,8 @@ std::string find_copy_obstacle(const ir::Kernel& k, const ir::BulkCopy& c, const
   const std::int64_t bytes = size_bytes(c.param->dtype), row_bytes = c.columns * bytes;
   const std::string param = "`" + c.param->name + "`";
   if (bytes != 2) return param + " has elements of " + std::to_string(bytes) + " bytes";
-  if (!is_param(k, c.param)) return param + " is no parameter";
+  if (c.out && !is_param(k, c.param)) return param + " is no parameter";
+  if (c.out && c.planes > 1) return "it copies " + std::to_string(c.planes) + " planes of rows";
   if (c.param->shape.size() > kMostDims) return param + " has more than five dimensions";
   const bool narrow = c.out && (row_bytes == kLeastRowBytes || row_bytes == 2 * kLeastRowBytes);
   if (row_bytes % kBlockBytes != 0 && !narrow) return "rows of " + std::to_string(row_bytes) + " bytes, no multiple of 128";

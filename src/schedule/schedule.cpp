@@ -195,6 +195,11 @@ void Schedule::tensorize(const LoopId& row, const LoopId& column, const LoopId& 
   take(&step);
 }
 
+std::vector<LoopId> Schedule::separate(const LoopId& loop) {
+  const schedule::Step step = schedule::Separate{loop.name};
+  return as_loops(take(&step));
+}
+
 void Schedule::ring(const LoopId& loop, std::int64_t depth) {
   const schedule::Step step = schedule::Ring{loop.name, depth};
   take(&step);

@@ -193,6 +193,9 @@ class BodyEmitter {
   Status emit_matrix_product(const ir::Loop& l);
   Status emit_ring_ops(const std::vector<RingOp>& ops, const std::vector<ir::Stmt>& copies, const ir::Stmt& products);
   Status allocate_fragment(const ir::Alloc& a);
+  std::optional<ir::MatrixProduct> find_layout(const ir::Alloc& a) const;
+  bool begins_sum(const ir::Stmt& s);
+  void end_products();
   Status place_rings(const ir::Stmt& body);
   std::string fragment_element(const ir::Buffer& buffer, const ir::Expr& linear);
   int use_map(const ir::BulkCopy& copy);
@@ -216,6 +219,9 @@ class BodyEmitter {
   std::map<ir::Buffer, ir::BulkCopy> ring_copies_;   ///< what fills a ring
   std::map<ir::Buffer, std::int64_t> ring_offsets_;  ///< of the rings in shared memory
   std::optional<RingState> ring_;
+  Pace pace_ = Pace::overlapped;                     ///< of the ring
+  std::map<ir::Buffer, std::set<std::int64_t>> begun_;    ///< tiles of fragments that are zero: their next product begins the sum
+  std::set<ir::Buffer> multiplying_;                 ///< fragments whose products are under way
   std::int64_t ring_barriers_ = 0;                   ///< their offset
   std::map<ir::Buffer, ir::BulkCopy> outgoing_;      ///< tiles that the engine takes away
   std::int64_t outgoing_offset_ = 0;                 ///< in shared memory: one place for all of them, one after the other

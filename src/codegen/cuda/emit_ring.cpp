@@ -47,8 +47,19 @@ std::int64_t count_of(const ir::BufferInfo& b) {
 Expr bytes_in_slot(const Expr& position, const ir::BulkCopy& c, const ir::Facts& facts) {
   const auto n = [](std::int64_t v) { return ir::int_imm(v); };
   const Expr row = ir::floor_div(position, n(c.columns)), column = ir::mod(position, n(c.columns));
-  return ir::simplify(ir::floor_div(column, n(kBlockColumns)) * n(c.rows * kRowBytes) + row * n(kRowBytes) +
+  return ir::simplify(ir::floor_div(column, n(kBlockColumns)) * n(c.all_rows() * kRowBytes) + row * n(kRowBytes) +
                           ir::mod(position, n(kBlockColumns)) * n(2), facts);
+}
+
+/// Whether a ring does more than copies and products: with the sums of its products.
+bool has_arithmetic(const Stmt& s) {
+  if (const auto* l = ir::as<ir::Loop>(s); l != nullptr && ir::is_engine(l->kind)) return false;
+  bool found = ir::as<ir::Store>(s) != nullptr || ir::as<ir::Update>(s) != nullptr;
+  ir::map_children(s, [](const Expr& e) { return e; }, [&](const Stmt& child) {
+    found = found || has_arithmetic(child);
+    return child;
+  });
+  return found;
 }
 
 /// Whether a loop is around the ring.
@@ -81,11 +92,11 @@ Status BodyEmitter::place_rings(const Stmt& body) {
   std::vector<std::int64_t> bytes;  // of each block of columns
   for (const ir::Loop* copy : loops_of(rings[0]->body, LoopKind::bulk)) {
     LW_TRY(const ir::BulkCopy c, ir::match_bulk_copy(*copy, facts_));
-    const std::int64_t elements = count_of(*c.tile), slot = c.rows * c.columns;
+    const std::int64_t elements = count_of(*c.tile), slot = c.all_rows() * c.columns;
     if (c.out || c.rows % 8 != 0 || (depth != 0 && depth != elements / slot)) return refuse("slots of " + std::to_string(c.rows) + " rows in rings of different depths", "a multiple of 8 rows, one depth");
     depth = elements / slot;
     ring_offsets_[c.tile] = make_room(elements * size_bytes(c.tile->dtype));
-    for (std::int64_t column = 0; column < c.columns; column += kBlockColumns) bytes.push_back(c.rows * kRowBytes);
+    for (std::int64_t column = 0; column < c.columns; column += kBlockColumns) bytes.push_back(c.all_rows() * kRowBytes);
     ring_copies_.emplace(c.tile, c);
     use_map(c);
   }
@@ -106,7 +117,8 @@ Status BodyEmitter::place_rings(const Stmt& body) {
   else outgoing_offset_ = make_room(outgoing_bytes_ * shares);
   ring_barriers_ = launch_.shared_bytes;
   launch_.shared_bytes += depth * 16 + (turns > 1 ? turns * 8 : 0);
-  ring_ = RingState{rings[0]->var, {}, plan_ring(depth, launch_.consumers, bytes, turns)};
+  pace_ = has_arithmetic(rings[0]->body) ? Pace::settled : Pace::overlapped;
+  ring_ = RingState{rings[0]->var, {}, plan_ring(depth, launch_.consumers, bytes, turns, pace_)};
   // Long enough that every parity comes twice, and tiles of every remainder of the depth; what holds for these holds for all.
   for (const std::int64_t iterations : {4 * depth + 1, depth - 1, depth, std::int64_t{1}}) LW_CHECK(simulate_ring(ring_->plan, iterations, 4 * turns + 1));
   return Unit{};
@@ -218,7 +230,7 @@ Status BodyEmitter::emit_ring(const ir::Loop& l) {
   for (const Stmt& s : ir::as<ir::Seq>(body) != nullptr ? ir::as<ir::Seq>(body)->items : std::vector<Stmt>{body})
     (has_loop(s, LoopKind::bulk) ? copies : products).push_back(s);
   if (role_ == Role::consumer) {
-    line("int lw_last = -1;");
+    if (pace_ == Pace::overlapped) line("int lw_last = -1;");
     LW_CHECK(emit_ring_ops(ring.plan.consumer_first, {}, ir::seq({})));
   }
   // A loop of one iteration would be taken apart, and ptxas would no longer see that all threads of the warps go through it.
@@ -231,14 +243,14 @@ Status BodyEmitter::emit_ring(const ir::Loop& l) {
     const Status status = emit_ring_ops(role_ == Role::producer ? ring.plan.producer : ring.plan.consumer, copies, ir::seq(products));
     in_ring_ = false;
     LW_CHECK(status);
-    if (role_ == Role::consumer) line("lw_last = lw_slot;");
+    if (role_ == Role::consumer && pace_ == Pace::overlapped) line("lw_last = lw_slot;");
     line("if (++lw_slot == " + depth_text + ") { lw_slot = 0; lw_phase ^= 1; }");
     return Unit{};
   }));
   if (role_ == Role::producer) return Unit{};
   LW_CHECK(emit_ring_ops(ring.plan.consumer_last, {}, ir::seq({})));
   for (const auto& [buffer, f] : fragments_)
-    for (std::int64_t t = 0; t < f.tiles; ++t) line("lw_settled_" + std::to_string(f.columns / 2) + "(" + f.name + "[" + std::to_string(t) + "]);");
+    for (std::int64_t t = 0; pace_ == Pace::overlapped && t < f.tiles; ++t) line("lw_settled_" + std::to_string(f.columns / 2) + "(" + f.name + "[" + std::to_string(t) + "]);");
   // Tiles on their way out lie where others may still read a slot.
   if (outgoing_in_ring_ && !outgoing_.empty() && launch_.consumers > 1)
     line("lw_row_barrier(" + std::to_string(launch_.consumers) + ", " + std::to_string(launch_.block.threads()) + ");");
@@ -259,12 +271,24 @@ Status BodyEmitter::emit_ring_ops(const std::vector<RingOp>& ops, const std::vec
           for (const Stmt& s : copies) LW_CHECK(emit_one(s));
         break;
       case RingAction::multiply:
+        if (pace_ == Pace::settled) {
+          LW_CHECK(emit_one(products));
+          break;
+        }
         line("lw_products_begin();");
         LW_CHECK(emit_one(products));
         line("lw_products_commit();");
         break;
-      case RingAction::settle: line("lw_products_wait_" + std::to_string(op.back) + "();"); break;
+      case RingAction::settle:
+        // Arithmetic behind the products has waited for them.
+        if (pace_ == Pace::settled) end_products();
+        else line("lw_products_wait_" + std::to_string(op.back) + "();");
+        break;
       case RingAction::release:
+        if (op.back == 0) {
+          line("if ((threadIdx.x & 31) == 0) lw_release(" + empty + ");");
+          break;
+        }
         // -1 before the first iteration.
         line("if ((threadIdx.x & 31) == 0 && lw_last >= 0) lw_release(lw_empty + lw_last * 8);");
         break;
@@ -284,7 +308,7 @@ int BodyEmitter::use_map(const ir::BulkCopy& c) {
   TensorMap map;
   const std::size_t rank = c.param->shape.size();
   for (std::size_t d = rank; d-- > 0;)
-    map.box.push_back(static_cast<std::int32_t>(d + 1 == rank ? std::min(c.columns, kBlockColumns) : c.row_dim == d ? c.rows : 1));
+    map.box.push_back(static_cast<std::int32_t>(d + 1 == rank ? std::min(c.columns, kBlockColumns) : c.row_dim == d ? c.rows : c.plane_dim == d ? c.planes : 1));
   for (std::size_t i = 0; i < launch_.maps.size(); ++i)
     if (launch_.map_sources[i] == c.param && launch_.maps[i].box == map.box) return static_cast<int>(i);
   launch_.maps.push_back(std::move(map));
@@ -296,13 +320,13 @@ int BodyEmitter::use_map(const ir::BulkCopy& c) {
 Status BodyEmitter::emit_bulk(const ir::Loop& l) {
   LW_TRY(const ir::BulkCopy c, ir::match_bulk_copy(l, facts_));
   if (c.out) return emit_outgoing(c);
-  const std::int64_t slot_bytes = c.rows * c.columns * size_bytes(c.tile->dtype);
+  const std::int64_t slot_bytes = c.all_rows() * c.columns * size_bytes(c.tile->dtype);
   const int map = use_map(c);
   begin(c.at);
   std::vector<std::string> at;
   for (std::size_t d = c.at.size(); d-- > 0;) at.push_back(index(c.at[d]));
   for (std::int64_t column = 0; column < c.columns; column += kBlockColumns) {
-    std::string text = "lw_copy_" + std::to_string(at.size()) + "(lw_base + " + std::to_string(ring_offsets_.at(c.tile) + column / kBlockColumns * c.rows * kRowBytes) +
+    std::string text = "lw_copy_" + std::to_string(at.size()) + "(lw_base + " + std::to_string(ring_offsets_.at(c.tile) + column / kBlockColumns * c.all_rows() * kRowBytes) +
                        " + lw_slot * " + std::to_string(slot_bytes) + ", &m" + std::to_string(map) + ", ";
     for (std::size_t d = 0; d < at.size(); ++d) text += at[d] + (d == 0 && column > 0 ? " + " + std::to_string(column) : "") + ", ";
     line(text + "lw_full + lw_slot * 8);");
@@ -325,9 +349,12 @@ Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
       return refuse("warpgroups do not own neighbouring tiles of `" + p.acc->name + "`", "rows split into warpgroups, tiles and 64 rows");
     tile = found;
   }
+  if (pace_ == Pace::settled && multiplying_.empty()) line("lw_products_begin();");
+  if (pace_ == Pace::settled) multiplying_.insert(p.acc);
   line("{");
   ++depth_;
   std::string descriptors[2];
+  std::int64_t first[2] = {0, 0};  // summand in its block of columns
   std::int64_t step_bytes[2][2];  // inside a block of columns, and from one to the next
   bool transposed[2];
   const ir::MatrixProduct::Operand* operands[] = {&p.a, &p.b};
@@ -338,39 +365,79 @@ Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
     const ir::BulkCopy& c = copy->second;
     transposed[i] = o.reduction != 1;
     if ((transposed[i] ? o.reduction : o.along) != c.columns) return refuse("`" + o.buffer->name + "` is read across its rows", "rows of the tile as they are staged");
-    const Expr position = ir::simplify(ir::substitute(o.at, lets_) - ir::var(ring_->slot) * ir::int_imm(c.rows * c.columns), facts_);
+    Expr position = ir::simplify(ir::substitute(o.at, lets_) - ir::var(ring_->slot) * ir::int_imm(c.all_rows() * c.columns), facts_);
+    if (!transposed[i]) {
+      first[i] = ir::as_int(ir::simplify(ir::mod(position, ir::int_imm(kBlockColumns)), facts_)).value_or(0) / kSummands * kSummands;
+      position = ir::simplify(position - ir::int_imm(first[i]), facts_);
+    }
     if (facts_.divisor(position) % kBlockColumns != 0) return refuse("a tile of `" + o.buffer->name + "` begins inside a block of 64 columns", "tiles of a multiple of 64");
     const Expr bytes = bytes_in_slot(position, c, facts_);
     begin({bytes});
     // From one block of 64 rows or columns to the next; not looked at where the summands lie side by side.
-    const std::int64_t leading = transposed[i] ? c.rows * kRowBytes : 16;
+    const std::int64_t leading = transposed[i] ? c.all_rows() * kRowBytes : 16;
     descriptors[i] = name_value("unsigned long long", "lw_descriptor(lw_base + " + std::to_string(ring_offsets_.at(o.buffer)) + " + lw_slot * " +
-                                                          std::to_string(c.rows * c.columns * 2) + " + " + index(bytes) + ", " + std::to_string(leading) + ")");
+                                                          std::to_string(c.all_rows() * c.columns * 2) + " + " + index(bytes) + ", " + std::to_string(leading) + ")");
     step_bytes[i][0] = transposed[i] ? kSummands * kRowBytes : kSummands * 2;
-    step_bytes[i][1] = transposed[i] ? kBlockColumns * kRowBytes : c.rows * kRowBytes;
+    step_bytes[i][1] = transposed[i] ? kBlockColumns * kRowBytes : c.all_rows() * kRowBytes;
   }
+  const bool begins = begun_.contains(p.acc) && begun_[p.acc].erase(*tile) > 0;
   const std::string call = std::string("lw_wgmma_") + (p.a.buffer->dtype == DType::bf16 ? "bf16" : "f16") + "_" + std::to_string(p.n) + "_" + (transposed[0] ? "1" : "0") + (transposed[1] ? "1" : "0");
   for (std::int64_t k = 0; k < p.k; k += kSummands) {
     const auto at = [&](int i) {
-      const std::int64_t bytes = k / kBlockColumns * step_bytes[i][1] + k % kBlockColumns / kSummands * step_bytes[i][0];
+      const std::int64_t at_k = first[i] + k;
+      const std::int64_t bytes = at_k / kBlockColumns * step_bytes[i][1] + at_k % kBlockColumns / kSummands * step_bytes[i][0];
       return descriptors[i] + " + " + std::to_string(bytes / 16);
     };
-    line(call + "(" + f.name + "[" + std::to_string(*tile) + "], " + at(0) + ", " + at(1) + ");");
+    line(call + (begins && k == 0 ? "z" : "") + "(" + f.name + "[" + std::to_string(*tile) + "], " + at(0) + ", " + at(1) + ");");
   }
   --depth_;
   line("}");
   return Unit{};
 }
 
+/// Statements that begin a sum anew are no text: the next product of each tile does not add to what is there.
+bool BodyEmitter::begins_sum(const Stmt& s) {
+  std::int64_t count = 1;
+  const Stmt* inside = &s;
+  while (const auto* l = ir::as<ir::Loop>(*inside)) {
+    count *= ir::as_int(l->extent).value_or(0);
+    inside = &l->body;
+  }
+  const auto* store = ir::as<ir::Store>(*inside);
+  const auto* value = store != nullptr ? ir::as<ir::FloatImm>(store->value) : nullptr;
+  if (value == nullptr || value->value != 0 || !fragments_.contains(store->buffer) || count != count_of(*store->buffer)) return false;
+  for (std::int64_t t = 0; t < fragments_.at(store->buffer).tiles; ++t) begun_[store->buffer].insert(t);
+  return true;
+}
+
+/// Waits for the products under way, if any, before what comes next touches their sums.
+void BodyEmitter::end_products() {
+  if (multiplying_.empty()) return;
+  line("lw_products_commit();");
+  line("lw_products_wait_0();");
+  for (const ir::Buffer& b : multiplying_) {
+    const Fragment& f = fragments_.at(b);
+    for (std::int64_t t = 0; t < f.tiles; ++t) line("lw_settled_" + std::to_string(f.columns / 2) + "(" + f.name + "[" + std::to_string(t) + "]);");
+  }
+  multiplying_.clear();
+}
+
+/// A product into the fragment, or, for one that products of others are added to, into one of its size.
+std::optional<ir::MatrixProduct> BodyEmitter::find_layout(const ir::Alloc& a) const {
+  std::optional<ir::MatrixProduct> like;
+  for (const ir::Loop* l : loops_of(a.body, LoopKind::mma)) {
+    const auto p = ir::match_matrix_product(*l, facts_);
+    if (p.ok() && p->acc == a.buffer) return *p;
+    if (p.ok() && count_of(*p->acc) == count_of(*a.buffer)) like = *p;
+  }
+  return like;
+}
+
 /// Tiles of 64 rows: each warpgroup has as many neighbouring ones.
 Status BodyEmitter::allocate_fragment(const ir::Alloc& a) {
-  const auto products = loops_of(a.body, LoopKind::mma);
   Fragment f{fresh(a.buffer->name), 1, 0};
   f.groups = ring_->plan.turns > 1 ? 1 : launch_.consumers;
-  for (const ir::Loop* l : products) {
-    const auto p = ir::match_matrix_product(*l, facts_);
-    if (!p.ok()) return refuse(p.error().found, p.error().works);
-    if (p->acc != a.buffer) continue;
+  if (const auto p = find_layout(a)) {
     f.columns = p->n;
     f.row_step = p->row_step;
     f.column_step = p->column_step;
@@ -384,7 +451,9 @@ Status BodyEmitter::allocate_fragment(const ir::Alloc& a) {
   if (f.column_step == 1 ? f.row_step != f.columns : f.column_step != rows) return refuse("the fragment `" + a.buffer->name + "` has gaps", "a tile of exactly the rows and columns");
   fragments_[a.buffer] = f;
   if (role_ == Role::consumer) line("float " + f.name + "[" + std::to_string(f.tiles) + "][" + std::to_string(f.columns / 2) + "];");
-  return emit_one(a.body);
+  const Status status = emit_one(a.body);
+  fragments_.erase(a.buffer);
+  return status;
 }
 
 /// The register that holds an element, the same one in all threads: each of them must ask for an element that it holds.

@@ -32,6 +32,17 @@ bool is_copy(Stmt s) {
          !first_values(l->body).empty();
 }
 
+/// Whether a product on tensor cores is somewhere in the statement, or other statements are.
+bool multiplies_inside(const Stmt& s) {
+  if (ir::as<ir::Seq>(s) != nullptr || ir::as<ir::Alloc>(s) != nullptr) return true;
+  bool found = false;
+  ir::walk(s, [&](const Stmt& x) {
+    const auto* l = ir::as<ir::Loop>(x);
+    found = found || (l != nullptr && l->kind == LoopKind::mma);
+  }, [](const Expr&) {});
+  return found;
+}
+
 }  // namespace
 
 BodyEmitter::BodyEmitter(LaunchContext& launch) : launch_(launch), facts_(launch.kernel) {}
@@ -96,6 +107,10 @@ void BodyEmitter::barrier() {
 Status BodyEmitter::emit_one(const Stmt& s) {
   if (goes_along() && !in_ring_ && !has_ring(s)) return Unit{};
   if (barriers_.contains(s.get()) && !goes_along()) barrier();
+  if (in_ring_ && pace_ == Pace::settled && role_ == Role::consumer && !multiplies_inside(s)) {
+    if (begins_sum(s)) return Unit{};
+    end_products();
+  }
   return std::visit(ir::on{[&](const ir::Loop& l) { return emit_loop(l); },
                            [&](const ir::Store& x) -> Status {
                              begin({x.value});

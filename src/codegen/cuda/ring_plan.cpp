@@ -192,15 +192,16 @@ class Simulation {
 
 }  // namespace
 
-RingPlan plan_ring(std::int64_t depth, std::int64_t consumers, const std::vector<std::int64_t>& copy_bytes, std::int64_t turns) {
+RingPlan plan_ring(std::int64_t depth, std::int64_t consumers, const std::vector<std::int64_t>& copy_bytes, std::int64_t turns, Pace pace) {
   RingPlan out{depth, consumers, (turns > 1 ? 1 : consumers) * kWarpsOfGroup, {}, turns, {}, {}, {}};
   std::int64_t bytes = 0;
   for (const std::int64_t b : copy_bytes) bytes += b;
   out.producer = {{RingAction::wait_empty, 0, 0}, {RingAction::expect, bytes, 0}};
   for (const std::int64_t b : copy_bytes) out.producer.push_back({RingAction::copy, b, 0});
+  if (pace == Pace::settled) out.consumer = {{RingAction::wait_full, 0, 0}, {RingAction::multiply, 0, 0}, {RingAction::settle, 0, 0}, {RingAction::release, 0, 0}};
   // The slot before is released when this one's products are under way, so that the tensor cores never run dry.
-  out.consumer = {{RingAction::wait_full, 0, 0}, {RingAction::multiply, 0, 0}, {RingAction::settle, 0, 1}, {RingAction::release, 0, 1}};
-  out.consumer_last = {{RingAction::settle, 0, 0}, {RingAction::release, 0, 1}};
+  else out.consumer = {{RingAction::wait_full, 0, 0}, {RingAction::multiply, 0, 0}, {RingAction::settle, 0, 1}, {RingAction::release, 0, 1}};
+  if (pace == Pace::overlapped) out.consumer_last = {{RingAction::settle, 0, 0}, {RingAction::release, 0, 1}};
   if (turns > 1) {
     out.consumer_first = {{RingAction::take_turn, 0, 0}};
     // The next consumer's products queue up behind these.

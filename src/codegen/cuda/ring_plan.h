@@ -50,8 +50,14 @@ struct RingPlan {
   std::vector<RingOp> consumer_last;   ///< behind the iterations of a tile
 };
 
+/// How a consumer goes on behind the multiplications of an iteration.
+enum class Pace : std::uint8_t {
+  overlapped,  ///< with the next iteration's; they end while those are under way
+  settled,     ///< with arithmetic on their sums, once they have ended
+};
+
 /// The plan of a ring whose slots are filled by copies of so many bytes. `turns`: 1, or all consumers.
-RingPlan plan_ring(std::int64_t depth, std::int64_t consumers, const std::vector<std::int64_t>& copy_bytes, std::int64_t turns = 1);
+RingPlan plan_ring(std::int64_t depth, std::int64_t consumers, const std::vector<std::int64_t>& copy_bytes, std::int64_t turns = 1, Pace pace = Pace::overlapped);
 
 /// Runs producer, engine and consumers as coroutines with counted tokens for so many tiles of so many iterations each, the
 /// engine as late as it can be. compile_failed for a deadlock, a slot that is overwritten while it is read or read before it is full, bytes that

@@ -66,22 +66,23 @@ std::string operands(std::int64_t count) {
   return out;
 }
 
-/// `"+f"(d[0]), ...`: registers that are read and written.
-std::string accumulators(std::int64_t count) {
+/// `"+f"(d[0]), ...`: registers that are read and written, or with "=f" written.
+std::string accumulators(std::int64_t count, const std::string& way = "+f") {
   std::string out;
-  for (std::int64_t i = 0; i < count; ++i) out += (i ? ", \"+f\"(d[" : "\"+f\"(d[") + std::to_string(i) + "])";
+  for (std::int64_t i = 0; i < count; ++i) out += std::string(i ? ", " : "") + "\"" + way + "\"(d[" + std::to_string(i) + "])";
   return out;
 }
 
-/// `bf16_128_01`: dtype, columns, which operands lie with their summands apart.
+/// `bf16_128_01`: dtype, columns, which operands lie with their summands apart; and `z` where the sum begins with it.
 std::string product_text(const std::string& name) {
   const std::size_t first = name.find('_'), second = name.rfind('_');
   const std::string dtype = name.substr(0, first), columns = name.substr(first + 1, second - first - 1), apart = name.substr(second + 1);
   const std::int64_t held = std::atoll(columns.c_str()) / 2;
+  const bool begins = apart.back() == 'z';
   const std::string a = "%" + std::to_string(held), b = "%" + std::to_string(held + 1);
   return std::string(kFunction) + "void lw_wgmma_" + name + "(float (&d)[" + std::to_string(held) + "], unsigned long long a, unsigned long long b) {\n" +
-         "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n" + columns + "k16.f32." + dtype + "." + dtype + " {" + operands(held) + "}, " + a + ", " + b + ", 1, 1, 1, " + apart[0] + ", " +
-         apart[1] + ";\"\n    : " + accumulators(held) + " : \"l\"(a), \"l\"(b));\n}\n";
+         "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n" + columns + "k16.f32." + dtype + "." + dtype + " {" + operands(held) + "}, " + a + ", " + b + (begins ? ", 0, 1, 1, " : ", 1, 1, 1, ") + apart[0] + ", " +
+         apart[1] + ";\"\n    : " + accumulators(held, begins ? "=f" : "+f") + " : \"l\"(a), \"l\"(b));\n}\n";
 }
 
 /// The place of a box as parameters of a function, and as operands of its assembly, from %2 on.

@@ -16,10 +16,17 @@ namespace {
 constexpr ErrorCode kNoRing = ErrorCode::illegal_ring;
 constexpr std::int64_t kMostSlots = 16;
 
-/// The first statement that writes something outside of mma loops; null when there is none.
+bool is_fragment(const ir::Buffer& b) { return b->memory == ir::Memory::fragment; }
+
+/// The first statement outside of mma loops that is more than arithmetic on fragments; null when there is none.
 Stmt find_other_work(const Stmt& s) {
   if (const auto* l = as<ir::Loop>(s); l && l->kind == ir::LoopKind::mma) return nullptr;
-  if (as<ir::Store>(s) || as<ir::Update>(s) || as<ir::Alloc>(s)) return s;
+  if (as<ir::Store>(s) || as<ir::Update>(s)) {
+    const ir::Accesses found = ir::buffers_of(s);
+    const bool inside = std::all_of(found.read.begin(), found.read.end(), is_fragment) && std::all_of(found.written.begin(), found.written.end(), is_fragment);
+    return inside ? nullptr : s;
+  }
+  if (const auto* a = as<ir::Alloc>(s); a != nullptr && !is_fragment(a->buffer)) return s;
   Stmt found;
   ir::map_children(s, [](const Expr& e) { return e; }, [&](const Stmt& child) {
     if (!found) found = find_other_work(child);

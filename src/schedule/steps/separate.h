@@ -1,0 +1,35 @@
+// separate: products of f32 values become sums of products of bf16 parts, for tensor cores, in f32 accuracy.
+//
+//   separate k_i -> x_parts_0 x_parts_1 x_parts_2 w_parts_0 w_parts_1 w_parts_2
+//     for k_o { for k_i { for m { for k { acc[m] += x[m, k]*w[k] } } } }   →
+//     alloc x_parts[3, ..]: for .. { for part in 0..3 { x_parts[part, m, k] = the part of x[m, k] } }; the same for w
+//       for k_o { for k_i { alloc acc_sum[..]: acc_sum = 0
+//         for p in 0..3 { .. { acc_sum[m] += f32(x_parts[p, m, k])*f32(w_parts[2 - p, k]) } }; acc_sum = acc_sum/256
+//         for p in 0..2 { .. { acc_sum[m] += f32(x_parts[p, m, k])*f32(w_parts[1 - p, k]) } }; acc_sum = acc_sum/256
+//         for p in 0..1 { .. { acc_sum[m] += f32(x_parts[p, m, k])*f32(w_parts[0 - p, k]) } }; acc = acc + acc_sum } }
+//
+// x is x_parts[0] + x_parts[1]/2^8 + x_parts[2]/2^16, each the bf16 rounding of the rest, exactly: denormals too, as every
+// part has its own scale. What is left out is below 2^-24 of a product. An infinite x has the parts 0, 0, x, so that no
+// product meets another part's sign; what rounds beyond the largest bf16 is cut there, and the next part has the rest.
+// Tensor cores truncate what they add, so few summands go into one acc_sum. The results differ from those of f32
+// arithmetic in rounding. Legality: the loop's body is one nest around a sum of products of two f32 inputs of the kernel,
+// into a buffer that is allocated inside it. Rejections: illegal_tensorize (says which), unknown_loop, bad_argument (not serial).
+#pragma once
+
+#include "src/schedule/step_text.h"
+
+namespace loopwright::schedule {
+
+struct Separate {
+  static constexpr std::string_view kVerb = "separate";
+  std::string loop;
+
+  template <class Self, class F>
+  static void fields(Self& s, F& f) {
+    f.name(s.loop);
+  }
+};
+
+Result<Applied> apply(const ir::Kernel& k, const Separate& step);
+
+}  // namespace loopwright::schedule
