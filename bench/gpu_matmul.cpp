@@ -196,6 +196,12 @@ class Bench {
     driver_.wait_stream(stream_);
   }
 
+  static std::int64_t scratch_bytes(const ArtifactArg& a) {
+    std::int64_t bytes = size_bytes(a.dtype);
+    for (const SizeExpr& n : a.shape) bytes *= n.evaluate(nullptr);
+    return (bytes + 255) / 256 * 256;
+  }
+
   Call call_of(const Candidate& c) const {
     return [this, &c](const Set& set) {
       std::vector<void*> buffers;
@@ -203,9 +209,7 @@ class Bench {
       for (const ArtifactArg& a : c.artifact.args) {
         if (a.role == ArgRole::workspace) {
           buffers.push_back(reinterpret_cast<void*>(scratch));
-          std::int64_t bytes = size_bytes(a.dtype);
-          for (const SizeExpr& n : a.shape) bytes *= n.evaluate(nullptr);
-          scratch += static_cast<cuda::Address>((bytes + 255) / 256 * 256);
+          scratch += static_cast<cuda::Address>(scratch_bytes(a));
         } else {
           buffers.push_back(reinterpret_cast<void*>(a.role == ArgRole::output ? set.y : a.name == "i0" ? set.x : set.w));
         }
@@ -239,8 +243,12 @@ class Bench {
     auto loaded = device_->load(c.artifact);
     if (!loaded.ok()) return note(c, loaded.error().message());
     c.loaded = *loaded;
-    c.zeroed = allocate(64 << 20);
-    driver_.fill(c.zeroed, 0, 64 << 20, stream_);
+    std::int64_t scratch = 0;
+    for (const ArtifactArg& a : c.artifact.args)
+      if (a.role == ArgRole::workspace) scratch += scratch_bytes(a);
+    c.zeroed = allocate(std::max<std::int64_t>(scratch, 1));
+    if (c.zeroed == 0) return note(c, "no device memory for its workspace");
+    driver_.fill(c.zeroed, 0, static_cast<std::size_t>(std::max<std::int64_t>(scratch, 1)), stream_);
     poison(s);
     const Call call = call_of(c);
     if (!call(sets_[0]) || driver_.wait_stream(stream_) != cuda::kSuccess) return note(c, "launch: " + device_->describe_failure());

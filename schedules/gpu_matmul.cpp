@@ -1,5 +1,6 @@
-// GPU: matrix products. On Hopper's tensor cores where the operands are 16-bit parameters that the copy engine can take
-// (gpu_tensor_product.cpp), otherwise, and always in plain f32, in plain arithmetic (gpu_plain_product.cpp).
+// GPU: matrix products. On Hopper's tensor cores where the operands are 16-bit parameters that the copy engine can take,
+// or f32 ones whose product is large enough to be made of bf16 parts (gpu_tensor_product.cpp), otherwise in plain
+// arithmetic (gpu_plain_product.cpp).
 #include "schedules/families.h"
 #include "schedules/gpu_products.h"
 #include "schedules/nests.h"
@@ -19,6 +20,7 @@ bool is_gpu_matmul(const Schedule& s) {
 void schedule_gpu_matmul(Schedule& s, Space& k) {
   if (!is_gpu_matmul(s)) return s.reject("not one product of two tensors");
   if (suits_tensor_cores(s) && k.pick_flag("tensor", true)) return schedule_tensor_product(s, k);
+  if (suits_parts(s) && k.pick_flag("parts", gains_by_parts(s))) return schedule_product_of_parts(s, k);
   schedule_plain_product(s, k);
 }
 

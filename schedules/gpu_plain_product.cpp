@@ -303,6 +303,13 @@ PlainTile guess_plain(const Schedule& s, const std::vector<ProductSize>& sizes) 
 
 }  // namespace
 
+double estimate_plain_product(const Schedule& s, const std::vector<ProductSize>& sizes) {
+  const PlainTile t = guess_plain(s, sizes);
+  double cycles = 0;
+  for (const ProductSize& size : sizes) cycles += std::log(estimate_plain(s, t, size));
+  return std::exp(cycles / static_cast<double>(sizes.size()));
+}
+
 void schedule_plain_product(Schedule& s, Space& k) {
   const MatrixProduct p = find_matrix_products(s)[0];
   const std::vector<ProductSize> sizes = sample_sizes(s, p);

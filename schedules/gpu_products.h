@@ -36,6 +36,12 @@ std::vector<std::int64_t> put_first(std::int64_t value, std::vector<std::int64_t
 /// What the copy engine and the tensor cores ask of operands, as far as that can be said before any step.
 bool suits_tensor_cores(const Schedule& s);
 void schedule_tensor_product(Schedule& s, Space& k);
+/// The same for f32 operands, as parts of them; whether that is quicker than plain arithmetic, by estimates.
+bool suits_parts(const Schedule& s);
+bool gains_by_parts(const Schedule& s);
+void schedule_product_of_parts(Schedule& s, Space& k);
 void schedule_plain_product(Schedule& s, Space& k);
+/// Clock cycles of the best tile in plain arithmetic, roughly: the geometric mean over the sizes.
+double estimate_plain_product(const Schedule& s, const std::vector<ProductSize>& sizes);
 
 }  // namespace loopwright::schedules

@@ -1,5 +1,6 @@
 // GPU: matrix products on Hopper's tensor cores. A ring of staged tiles, warpgroups that multiply, accumulators in
-// fragments; tiles of the result leave through shared memory by the copy engine.
+// fragments; tiles of the result leave through shared memory by the copy engine. Products of f32 operands are made of the
+// operands' bf16 parts, which kernels in front write to workspace.
 #include <algorithm>
 #include <cmath>
 
@@ -28,6 +29,8 @@ struct TensorTile {
   std::int64_t raster = 1;   ///< rows of tiles whose operands meet in the L2
   bool persistent = false;   ///< a block for each multiprocessor, which does one tile after the other
   std::int64_t turns = 1;    ///< warpgroups with tiles of their own: one multiplies while another finishes its tile
+  std::int64_t gathered = 0; ///< summands of f32 operands whose parts' products are summed on tensor cores; 0: no parts
+  std::int64_t element_bytes() const { return gathered > 0 ? 6 : 2; }
   std::int64_t rows() const { return groups * tiles * 64; }
 };
 
@@ -82,6 +85,47 @@ void send_result(Schedule& s, const std::string& buffer, const std::vector<LoopI
   s.unroll(columns[0]);
 }
 
+/// The loops of a product that tensor cores do, and the one over pairs of parts around it, if any.
+struct TensorNest {
+  std::optional<LoopId> pairs;
+  LoopId group, tile, row, column, summand;
+};
+
+/// The nest that makes the parts of an operand: vectors along its memory.
+void share_parts(Schedule& s, const NestInfo& n) {
+  constexpr std::int64_t kVector = 8, kThreads = 256;  // 16 bytes of each part
+  std::vector<LoopId> loops(n.loops.begin(), n.loops.end() - 1);
+  s.unroll(n.loops.back());
+  const std::vector<LoopId> vectors = s.split(loops.back(), {kVector}, Tail::exact);
+  if (!s.ok()) return;
+  s.vectorize(vectors[1]);
+  loops.back() = vectors[0];
+  bind_flat(s, fuse_all(s, loops), kThreads, 1);
+}
+
+/// Operands become parts, of which `p` names the buffers from here on. Returns the products of the parts.
+std::vector<TensorNest> separate_operands(Schedule& s, MatrixProduct& p, const LoopId& loop) {
+  s.separate(loop);
+  std::vector<TensorNest> out;
+  for (const NestInfo& n : s.nests()) {
+    for (std::string* operand : {&p.left, &p.right})
+      if (s.buffer(n.buffer).dtype == DType::bf16 && n.reads.size() == 1 && n.reads[0].buffer == *operand) {
+        *operand = n.buffer;
+        share_parts(s, n);
+      }
+    if (n.is_update && n.loops.size() == 6) out.push_back({n.loops[0], n.loops[1], n.loops[2], n.loops[3], n.loops[4], n.loops[5]});
+  }
+  return out;
+}
+
+/// What happens to the products of parts: scaled, and added to the sums of the tile.
+void share_sums(Schedule& s, const std::string& partial, const TensorTile& t) {
+  for (const NestInfo& n : s.nests()) {
+    const bool reads = n.reads.size() == 1 && n.reads[0].buffer == partial;
+    if (s.ok() && reads && n.loops.size() >= 2) share_fragment(s, {n.loops.end() - 2, n.loops.end()}, t);
+  }
+}
+
 void schedule_tensor_cores(Schedule& s, const TensorTile& t) {
   s.assume_alignment(16);
   inline_intermediates(s);
@@ -94,7 +138,7 @@ void schedule_tensor_cores(Schedule& s, const TensorTile& t) {
   }
   const std::vector<LoopId> i = s.split(p.row, {t.groups, t.tiles, 64});
   const std::vector<LoopId> j = s.split(p.column, {t.columns});
-  const std::vector<LoopId> r = s.split(p.reduction, {t.summands});
+  const std::vector<LoopId> r = t.gathered > 0 ? s.split(p.reduction, {t.summands / t.gathered, t.gathered}) : s.split(p.reduction, {t.summands});
   if (!s.ok()) return;
   // Tiles that run at the same time share operands in the L2: some rows of tiles at a time, column by column.
   std::vector<LoopId> tiles = {i[0], j[0]};
@@ -106,12 +150,17 @@ void schedule_tensor_cores(Schedule& s, const TensorTile& t) {
     });
   std::vector<LoopId> order = p.batch;
   order.insert(order.end(), tiles.begin(), tiles.end());
-  order.insert(order.end(), {r[0], i[1], i[2], i[3], j[1], r[1]});
+  order.insert(order.end(), r.begin(), r.end() - 1);
+  order.insert(order.end(), {i[1], i[2], i[3], j[1], r.back()});
   s.reorder(order);
   const std::vector<TileResult> results = finish_result(s, p, tiles.back(), Place::fragment);
+  std::vector<TensorNest> nests{{std::nullopt, i[1], i[2], i[3], j[1], r.back()}};
+  if (t.gathered > 0) nests = separate_operands(s, p, r[1]);
+  if (!s.ok() || nests.empty()) return s.reject("operands without parts");
+  const std::string partial = t.gathered > 0 ? buffer_at(s, nests[0].row) : "";
   s.stage(p.right, r[0], Place::shared);
   s.stage(p.left, r[0], Place::shared);
-  s.tensorize(i[3], j[1], r[1]);
+  for (const TensorNest& n : nests) s.tensorize(n.row, n.column, n.summand);
   std::vector<std::pair<std::vector<LoopId>, std::int64_t>> copies;
   if (t.exit == staged)
     for (const NestInfo& n : outputs(s)) {
@@ -120,8 +169,15 @@ void schedule_tensor_cores(Schedule& s, const TensorTile& t) {
       copies.emplace_back(back, 16 / std::max(1, size_bytes(s.buffer(n.buffer).dtype)));
     }
   s.ring(r[0], t.depth);
-  if (t.turns == 1) s.bind(i[1], Axis::thread_y);
-  s.unroll(i[2]);
+  for (const TensorNest& n : nests) {
+    if (t.turns == 1) s.bind(n.group, Axis::thread_y);
+    s.unroll(n.tile);
+    if (n.pairs) s.unroll(*n.pairs);
+  }
+  if (t.gathered > 0) {
+    share_sums(s, partial, t);
+    s.unroll(r[1]);
+  }
   for (const TileResult& result : results) {
     if (!s.ok()) return;
     const bool sent = t.exit > staged && s.attempt([&](Schedule& u) { send_result(u, result.buffer, result.loops, t); });
@@ -141,7 +197,7 @@ std::int64_t count_tiles(const TensorTile& t, const ProductSize& size) {
 std::int64_t find_depth(const Schedule& s, const TensorTile& t, const ProductSize& size) {
   constexpr std::int64_t kBarrierBytes = 1024, kElementBytes = 2;
   const std::int64_t most = t.summands > 64 ? 8 : 12;  // more than that in flight gains nothing
-  const std::int64_t slot = (t.rows() + t.columns) * t.summands * kElementBytes;
+  const std::int64_t slot = (t.rows() + t.columns) * t.summands * t.element_bytes();
   const std::int64_t width = t.exit == staged ? t.columns : t.exit == direct || !t.persistent ? 0 : t.exit;
   const std::int64_t out = t.rows() * t.turns * width * kElementBytes;
   const std::int64_t fits = (s.target().l1_bytes - kBarrierBytes - out) / slot;
@@ -223,6 +279,64 @@ TensorTile pick_tile(Schedule& s, Space& k, const std::vector<ProductSize>& size
   return t;
 }
 
+/// The same for products of parts, with the kernels that make the parts.
+double estimate_parts(const Schedule& s, const TensorTile& t, const ProductSize& size) {
+  constexpr double kStartCycles = 4000, kMakeCycles = 3000, kMemoryBytesOfCycle = 2300, kPartBytes = 10;
+  constexpr double kProducts = 6, kProductsOfCycle = 2048, kSlower = 1.12, kGatherCycles = 500, kBytesOfCycle = 50, kOutBytesOfCycle = 32, kOutCycles = 900;
+  const double elements = static_cast<double>(size.batch) * static_cast<double>(size.rows + size.columns) * static_cast<double>(size.summands);
+  const double make = 2 * kMakeCycles + elements * kPartBytes / kMemoryBytesOfCycle;
+  const double products = static_cast<double>(t.rows() * t.columns * t.summands) * kProducts / kProductsOfCycle * kSlower;
+  // One warpgroup alone waits for each partial sum.
+  const double gather = t.groups > 1 ? 0 : static_cast<double>(t.summands / t.gathered) * kGatherCycles;
+  const double bytes = static_cast<double>((t.rows() + t.columns) * t.summands * t.element_bytes()) / kBytesOfCycle;
+  const double steps = static_cast<double>(divide_up(size.summands, t.summands));
+  const double leave = static_cast<double>(t.rows() * t.columns * 4) / kOutBytesOfCycle + kOutCycles;
+  const double rounds = static_cast<double>(divide_up(count_tiles(t, size), s.target().workers));
+  return kStartCycles + make + rounds * (steps * std::max(products + gather, bytes) + leave);
+}
+
+double estimate_parts(const Schedule& s, const TensorTile& t, const std::vector<ProductSize>& sizes) {
+  double cycles = 0;
+  for (const ProductSize& size : sizes) cycles += std::log(estimate_parts(s, t, size));
+  return std::exp(cycles / static_cast<double>(sizes.size()));
+}
+
+TensorTile guess_parts(const Schedule& s, const std::vector<ProductSize>& sizes, std::int64_t column_step) {
+  const ProductSize& size = sizes[0];
+  struct Shape { std::int64_t groups, columns; };
+  // Each thread holds the tile's sums and as many partial ones.
+  constexpr Shape kShapes[] = {{2, 128}, {2, 64}, {1, 128}, {1, 64}, {1, 32}, {1, 16}};
+  TensorTile best;
+  double least = 0;
+  for (const Shape& shape : kShapes) {
+    TensorTile t;
+    t.groups = shape.groups, t.columns = shape.columns, t.gathered = 32;
+    if (t.columns % column_step != 0) continue;
+    const double cycles = estimate_parts(s, t, sizes);
+    if (least > 0 && cycles >= least) continue;
+    least = cycles;
+    best = t;
+  }
+  best.persistent = count_tiles(best, size) > s.target().workers;
+  best.raster = best.persistent ? 16 : size.rows > size.columns ? 1 : 4;
+  return best;
+}
+
+TensorTile pick_parts(Schedule& s, Space& k, const std::vector<ProductSize>& sizes, std::int64_t column_step) {
+  const ProductSize& size = sizes[0];
+  TensorTile t = guess_parts(s, sizes, column_step);
+  t.groups = k.pick("groups", put_first(t.groups, {2, 1}));
+  std::vector<std::int64_t> widths = put_first(t.columns, {128, 64, 32, 16, 8});
+  std::erase_if(widths, [&](std::int64_t w) { return w % column_step != 0; });
+  t.columns = k.pick("columns", widths);
+  t.persistent = k.pick_flag("persist", count_tiles(t, size) > s.target().workers);
+  t.exit = k.pick("exit", {direct, staged});
+  t.gathered = k.pick("gathered", {32, 64});
+  t.depth = k.pick("depth", put_first(find_depth(s, t, size), {2, 3, 4, 6, 8}));
+  t.raster = k.pick("raster", put_first(t.raster, {8, 1, 16, 4}));
+  return t;
+}
+
 constexpr std::int64_t kFew = 64;
 
 /// Few rows, which are the tensor cores' columns: weights are streamed, with many bytes in flight and small tiles, so that
@@ -239,28 +353,56 @@ TensorTile pick_stream(const Schedule& s, Space& k, const ProductSize& size) {
 
 }  // namespace
 
-bool suits_tensor_cores(const Schedule& s) {
+namespace {
+
+/// Operands of these dtypes that the copy engine can take, or, of f32, their parts.
+bool suits_engine(const Schedule& s, std::initializer_list<DType> dtypes) {
   if (s.target().arch != "sm_90a") return false;
   const MatrixProduct p = find_matrix_products(s)[0];
   for (const std::string& operand : {p.left, p.right}) {
     const BufferShape b = s.buffer(operand);
-    if (!b.is_param || !b.is_dense || (b.dtype != DType::bf16 && b.dtype != DType::f16)) return false;
-    // Rows have to begin at multiples of 16 bytes.
+    if (!b.is_param || !b.is_dense || std::find(dtypes.begin(), dtypes.end(), b.dtype) == dtypes.end()) return false;
+    // Rows of two-byte elements have to begin at multiples of 16 bytes.
     const auto columns = b.shape.back().constant();
     if (!columns || *columns % 8 != 0) return false;
   }
   return s.buffer(p.left).dtype == s.buffer(p.right).dtype && s.buffer(p.nest.buffer).dtype == DType::f32;
 }
 
+/// Whether columns of the product lie side by side in the right operand: tensor cores take 64 of them then.
+std::int64_t find_column_step(const Schedule& s, const MatrixProduct& p) {
+  return dimension_of(p.nest, p.right, p.column) + 1 == static_cast<int>(s.buffer(p.right).shape.size()) ? 64 : 8;
+}
+
+}  // namespace
+
+bool suits_tensor_cores(const Schedule& s) { return suits_engine(s, {DType::bf16, DType::f16}); }
+
+bool suits_parts(const Schedule& s) {
+  constexpr std::size_t kMostDims = 4;  // and one over the parts
+  const MatrixProduct p = find_matrix_products(s)[0];
+  return suits_engine(s, {DType::f32}) && p.left != p.right && std::max(s.buffer(p.left).shape.size(), s.buffer(p.right).shape.size()) <= kMostDims;
+}
+
+bool gains_by_parts(const Schedule& s) {
+  const MatrixProduct p = find_matrix_products(s)[0];
+  const std::vector<ProductSize> sizes = sample_sizes(s, p);
+  return estimate_parts(s, guess_parts(s, sizes, find_column_step(s, p)), sizes) < estimate_plain_product(s, sizes);
+}
+
+void schedule_product_of_parts(Schedule& s, Space& k) {
+  const MatrixProduct p = find_matrix_products(s)[0];
+  schedule_tensor_cores(s, pick_parts(s, k, sample_sizes(s, p), find_column_step(s, p)));
+}
+
 void schedule_tensor_product(Schedule& s, Space& k) {
   const MatrixProduct p = find_matrix_products(s)[0];
-  const bool side_by_side = dimension_of(p.nest, p.right, p.column) + 1 == static_cast<int>(s.buffer(p.right).shape.size());
   const std::vector<ProductSize> sizes = sample_sizes(s, p);
   const ProductSize& size = sizes[0];
   // One tile of columns of the tensor cores takes all rows; where the other side's tiles of 64 are few, the sides stay.
   const bool few = size.rows <= kFew, many = divide_up(size.columns, kFew) * 4 >= s.target().workers;
   const bool swapped = few && k.pick_flag("swap", many);
-  schedule_tensor_cores(s, swapped ? pick_stream(s, k, size) : pick_tile(s, k, sizes, side_by_side ? 64 : 8));
+  schedule_tensor_cores(s, swapped ? pick_stream(s, k, size) : pick_tile(s, k, sizes, find_column_step(s, p)));
 }
 
 }  // namespace loopwright::schedules
