@@ -106,23 +106,20 @@ void share_parts(Schedule& s, const NestInfo& n) {
 /// Operands become parts, of which `p` names the buffers from here on. Returns the products of the parts.
 std::vector<TensorNest> separate_operands(Schedule& s, MatrixProduct& p, const LoopId& loop) {
   s.separate(loop);
+  for (std::string* operand : {&p.left, &p.right}) *operand += "_parts";
   std::vector<TensorNest> out;
-  for (const NestInfo& n : s.nests()) {
-    for (std::string* operand : {&p.left, &p.right})
-      if (s.buffer(n.buffer).dtype == DType::bf16 && n.reads.size() == 1 && n.reads[0].buffer == *operand) {
-        *operand = n.buffer;
-        share_parts(s, n);
-      }
-    if (n.is_update && n.loops.size() == 6) out.push_back({n.loops[0], n.loops[1], n.loops[2], n.loops[3], n.loops[4], n.loops[5]});
-  }
+  for (const NestInfo& n : updates(s))
+    if (n.loops.size() == 6) out.push_back({n.loops[0], n.loops[1], n.loops[2], n.loops[3], n.loops[4], n.loops[5]});
   return out;
 }
 
-/// What happens to the products of parts: scaled, and added to the sums of the tile.
-void share_sums(Schedule& s, const std::string& partial, const TensorTile& t) {
+/// What happens to the parts and to the products of parts: made, scaled, and added to the sums of the tile.
+void share_parts_and_sums(Schedule& s, const MatrixProduct& p, const std::string& partial, const TensorTile& t) {
   for (const NestInfo& n : s.nests()) {
+    if (!s.ok()) return;
+    if (n.buffer == p.left || n.buffer == p.right) share_parts(s, n);
     const bool reads = n.reads.size() == 1 && n.reads[0].buffer == partial;
-    if (s.ok() && reads && n.loops.size() >= 2) share_fragment(s, {n.loops.end() - 2, n.loops.end()}, t);
+    if (reads && n.loops.size() >= 2) share_fragment(s, {n.loops.end() - 2, n.loops.end()}, t);
   }
 }
 
@@ -175,7 +172,7 @@ void schedule_tensor_cores(Schedule& s, const TensorTile& t) {
     if (n.pairs) s.unroll(*n.pairs);
   }
   if (t.gathered > 0) {
-    share_sums(s, partial, t);
+    share_parts_and_sums(s, p, partial, t);
     s.unroll(r[1]);
   }
   for (const TileResult& result : results) {

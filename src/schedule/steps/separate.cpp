@@ -19,22 +19,6 @@ constexpr double kLargestBf16 = 0x1.fep127;
 
 Expr f32(double v) { return ir::float_imm(v, DType::f32); }
 
-/// One of the parts of a value, the last index by `part`.
-Expr choose_part(const Expr& value, const Expr& part) {
-  Expr rest = value;
-  std::vector<Expr> parts;
-  for (std::int64_t i = 0; i < kParts; ++i) {
-    const bool last = i + 1 == kParts;
-    const Expr inside = ir::min(ir::max(rest, f32(-kLargestBf16)), f32(kLargestBf16));
-    const Expr cut = last ? rest : ir::select(ir::unary(ir::UnaryOp::is_inf, rest), f32(0), inside);
-    parts.push_back(ir::cast(cut, DType::bf16));
-    rest = (rest - ir::cast(parts.back(), DType::f32)) * f32(kScale);
-  }
-  Expr out = parts.back();
-  for (std::int64_t i = kParts - 1; i-- > 0;) out = ir::select(ir::binary(ir::BinaryOp::eq, part, ir::int_imm(i)), parts[static_cast<std::size_t>(i)], out);
-  return out;
-}
-
 /// Loops over a shape, named after a buffer, around leaf(index).
 template <class Leaf>
 Stmt loops_over(const std::vector<Expr>& shape, const std::string& name, Names& names, std::vector<std::string>* made, const Leaf& leaf) {
@@ -56,6 +40,29 @@ struct Parts {
   Stmt nest;
 };
 
+/// Stores each part of a value to the buffer, at `index` behind the part's number; `part` counts them.
+Stmt store_parts(const Expr& value, const ir::Buffer& buffer, const std::vector<Expr>& index, const Var& part) {
+  std::vector<std::pair<Var, Expr>> lets;
+  const auto name = [&](const char* hint, const Expr& e) {
+    lets.emplace_back(ir::fresh_var(hint), e);
+    return ir::var(lets.back().first, e->dtype);
+  };
+  std::vector<Expr> parts;
+  Expr rest = name("rest", value);
+  for (std::int64_t i = 0; i + 1 < kParts; ++i) {
+    const Expr inside = ir::min(ir::max(rest, f32(-kLargestBf16)), f32(kLargestBf16));
+    parts.push_back(name("part", ir::cast(ir::select(ir::unary(ir::UnaryOp::is_inf, rest), f32(0), inside), DType::bf16)));
+    rest = name("rest", (rest - ir::cast(parts.back(), DType::f32)) * f32(kScale));
+  }
+  Expr chosen = ir::cast(rest, DType::bf16);
+  for (std::int64_t i = kParts - 1; i-- > 0;) chosen = ir::select(ir::binary(ir::BinaryOp::eq, ir::var(part), ir::int_imm(i)), parts[static_cast<std::size_t>(i)], chosen);
+  std::vector<Expr> target = index;
+  target.insert(target.begin(), ir::var(part));
+  Stmt s = ir::loop(part, ir::int_imm(kParts), ir::store(buffer, target, chosen));
+  for (std::size_t i = lets.size(); i-- > 0;) s = ir::let(lets[i].first, lets[i].second, s);
+  return s;
+}
+
 Parts make_parts(const ir::Buffer& source, Names& names, std::vector<std::string>& made) {
   ir::BufferInfo info;
   info.name = names.take(source->name + "_parts");
@@ -63,14 +70,12 @@ Parts make_parts(const ir::Buffer& source, Names& names, std::vector<std::string
   info.shape = source->shape;
   info.shape.insert(info.shape.begin(), ir::int_imm(kParts));
   const auto buffer = std::make_shared<const ir::BufferInfo>(std::move(info));
-  std::vector<Expr> loops = source->shape;
-  loops.push_back(ir::int_imm(kParts));
-  const Stmt nest = loops_over(loops, buffer->name, names, &made, [&](const std::vector<Expr>& at) {
-    const std::vector<Expr> index(at.begin(), at.end() - 1);
-    std::vector<Expr> target = index;
-    target.insert(target.begin(), at.back());
-    return ir::store(buffer, target, choose_part(ir::load(source, index), at.back()));
+  Var part;
+  const Stmt nest = loops_over(source->shape, buffer->name, names, &made, [&](const std::vector<Expr>& index) {
+    part = names.var(buffer->name + "_part");
+    return store_parts(ir::load(source, index), buffer, index, part);
   });
+  made.push_back(part.hint);
   return {buffer, nest};
 }
 
