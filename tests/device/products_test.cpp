@@ -19,6 +19,8 @@ struct Product {
   bool transposed = true;        ///< w is [n, k]
   std::string epilogue = "none"; ///< bias: max(y + b, 0)
   bool fixed = false;            ///< the number of rows is known to the generator
+  bool full = false;             ///< f32 operands with all their bits
+  std::map<std::int64_t, float> special = {};  ///< elements of x
   std::string text() const {
     const auto dims = [](std::int64_t a, std::int64_t b) { return "[" + std::to_string(a) + ", " + std::to_string(b) + "]"; };
     std::string out = "graph product\n" + std::string(fixed ? "" : "symbol rows in 1..9000\n") + "input x: " + dtype + "[" + (fixed ? std::to_string(m) : "rows") + ", " + std::to_string(k) + "]\ninput w: " + dtype + (transposed ? dims(n, k) : dims(k, n)) + "\n";
@@ -36,12 +38,13 @@ class Products : public OnGpu {
     return dtype == "bf16" ? ir::from_bf16_bits(bits) : ir::from_f16_bits(bits);
   }
 
-  /// Small multiples of 1/8, exact in every dtype.
-  static std::vector<std::uint8_t> draw(const std::string& dtype, std::int64_t count, std::mt19937_64& random) {
+  /// Small multiples of 1/8, exact in every dtype; or, with `full`, normal values of f32.
+  static std::vector<std::uint8_t> draw(const std::string& dtype, std::int64_t count, std::mt19937_64& random, bool full = false) {
     const std::int64_t es = dtype == "f32" ? 4 : 2;
     std::vector<std::uint8_t> out(static_cast<std::size_t>(std::max<std::int64_t>(count, 1) * es));
+    std::normal_distribution<float> normal(0, 1);
     for (std::int64_t i = 0; i < count; ++i) {
-      const float v = static_cast<float>(static_cast<int>(random() % 31) - 15) / 8;
+      const float v = full ? normal(random) : static_cast<float>(static_cast<int>(random() % 31) - 15) / 8;
       const std::uint16_t bits = dtype == "f16" ? ir::to_f16_bits(v) : ir::to_bf16_bits(v);
       if (dtype == "f32") std::memcpy(&out[static_cast<std::size_t>(i * 4)], &v, 4);
       else std::memcpy(&out[static_cast<std::size_t>(i * 2)], &bits, 2);
@@ -96,7 +99,8 @@ class Products : public OnGpu {
       return false;
     }
     std::mt19937_64 random(seed + 1);
-    const std::vector<std::uint8_t> x = draw(p.dtype, p.m * p.k, random), w = draw(p.dtype, p.n * p.k, random), b = draw(p.dtype, p.n, random);
+    std::vector<std::uint8_t> x = draw(p.dtype, p.m * p.k, random, p.full), w = draw(p.dtype, p.n * p.k, random, p.full), b = draw(p.dtype, p.n, random);
+    for (const auto& [at, value] : p.special) std::memcpy(&x[static_cast<std::size_t>(at * 4)], &value, 4);
     std::vector<std::uint8_t> y(static_cast<std::size_t>(p.m * p.n * (p.dtype == "f32" ? 4 : 2)), 0xff);
     void* buffers[8];
     std::size_t count = 0;
@@ -130,7 +134,17 @@ class Products : public OnGpu {
         for (std::int64_t k = 0; k < p.k; ++k) exact += xs[static_cast<std::size_t>(i * p.k + k)] * ws[static_cast<std::size_t>(p.transposed ? j * p.k + k : k * p.n + j)];
         if (p.epilogue != "none") exact = std::max(0.0, exact + value_of(p.dtype, b.data(), j));
         const double found = value_of(p.dtype, y.data(), i * p.n + j);
+        if (!std::isfinite(exact)) {
+          ASSERT_TRUE(std::isnan(exact) ? std::isnan(found) : found == exact) << what << " at " << i << ", " << j << ": " << found << " for " << exact;
+          continue;
+        }
         // Sums are exact in f32; what is rounded is the result, and the sum in front of a bias.
+        if (p.full) {
+          double size = 0;
+          for (std::int64_t k = 0; k < p.k; ++k) size += std::abs(xs[static_cast<std::size_t>(i * p.k + k)] * ws[static_cast<std::size_t>(p.transposed ? j * p.k + k : k * p.n + j)]);
+          ASSERT_LE(std::abs(found - exact), 4e-7 * (size + std::abs(exact)) + 1e-44) << what << " at " << i << ", " << j << ": " << found << " for " << exact;
+          continue;
+        }
         const double bound = (p.dtype == "f32" ? 1e-6 : p.dtype == "f16" ? 2e-3 : 1.2e-2) * (std::abs(exact) + 4);
         ASSERT_LE(std::abs(found - exact), bound) << what << " at " << i << ", " << j << ": " << found << " for " << exact;
       }
@@ -187,6 +201,26 @@ TEST_F(Products, agree_where_blocks_go_on_from_tile_to_tile) {
     made += check(p, seed, {{"tensor", 1}, {"turns", seed % 4 == 0 ? 1 : 2}}) ? 1 : 0;
   }
   EXPECT_GE(made, 8);
+}
+
+TEST_F(Products, agree_where_f32_is_multiplied_in_parts) {
+  int made = 0;
+  for (std::uint64_t seed = 1; seed <= 16 && !HasFatalFailure(); ++seed) {
+    const bool sizes_known = seed % 4 < 2;
+    Product p{seed % 2 == 0 ? 300 : 257, seed % 3 == 0 ? 128 : 136, seed % 5 == 0 ? 1032 : 520, "f32", seed % 3 != 0, seed % 4 == 1 ? "bias" : "none", sizes_known, true};
+    made += check(p, seed, {{"parts", 1}}) ? 1 : 0;
+  }
+  EXPECT_GE(made, 8);
+}
+
+TEST_F(Products, of_parts_keep_what_is_infinite_no_number_or_tiny) {
+  const float inf = INFINITY;
+  Product p{130, 128, 136, "f32", true, "none", true, true};
+  p.special = {{0 * 136 + 5, inf}, {1 * 136 + 7, -inf}, {2 * 136, NAN}, {3 * 136 + 1, inf}, {3 * 136 + 70, -inf}, {5 * 136 + 4, 3.4e38f}};
+  for (std::int64_t k = 0; k < 136; ++k) p.special[4 * 136 + k] = std::ldexp(1.0f + static_cast<float>(k) / 64, -140);
+  bool made = false;
+  for (std::uint64_t seed = 1; seed <= 12 && !made && !HasFatalFailure(); ++seed) made = check(p, seed, {{"parts", 1}});
+  EXPECT_TRUE(made);
 }
 
 TEST_F(Products, agree_for_random_candidates) {

@@ -43,16 +43,16 @@ bool check_candidate(const std::string& graph_text, std::uint64_t seed, bool int
     return false;
   }
   // A few rows may be left to families without tensor cores.
-  const std::size_t maps = what.find(" tensor=1") != std::string::npos ? 2 : 0;
-  EXPECT_GE(text->launches.front().tensor_maps.size(), maps) << what;
-  EXPECT_LE(text->launches.front().tensor_maps.size(), maps + 1) << what;  // one for a result that leaves by the engine
+  const std::size_t maps = what.find(" tensor=1") != std::string::npos || what.find(" parts=1") != std::string::npos ? 2 : 0;
+  EXPECT_GE(text->launches.back().tensor_maps.size(), maps) << what;
+  EXPECT_LE(text->launches.back().tensor_maps.size(), maps + 1) << what;  // one for a result that leaves by the engine
   if (const auto nvrtc = codegen::Nvrtc::shared(); nvrtc.ok()) {
     const auto program = (*nvrtc)->compile({"product.cu", codegen::cuda_program(text->functions), kHopper.arch, {}});
     EXPECT_TRUE(program.ok()) << what << "\n" << program.error().message();
     if (!program.ok()) return false;
-    if (seed == 0) {
+    if (seed == 0 || kept.front().name == "parts") {
       EXPECT_TRUE(program->report.diagnostics.empty()) << what << "\n" << program->log;
-      EXPECT_EQ(program->find("k")->spill_store_bytes, 0) << what;
+      for (const codegen::KernelFigures& figures : program->report.kernels) EXPECT_EQ(figures.spill_store_bytes, 0) << what;
     }
   }
   if (!interpreted) return true;
@@ -77,6 +77,23 @@ TEST(CudaProducts, mean_what_the_naive_kernel_means) {
 TEST(CudaProducts, persistent_blocks_and_turns_mean_the_same) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed)
     check_candidate(product_graph(seed % 2 == 0 ? "m" : "90", 136, 72, "bf16", seed % 4 < 2, "max(add(p, b), 0)"), seed, true, {{"tensor", 1}, {"turns", 2}, {"tiles", 1}});
+}
+
+TEST(CudaProducts, of_f32_parts_mean_the_same) {
+  int made = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed)
+    made += check_candidate(product_graph(seed % 3 == 0 ? "m" : "130", seed % 4 < 2 ? 136 : 64, seed % 5 == 0 ? 136 : 72, "f32", seed % 4 < 2, seed % 2 == 0 ? "p" : "max(add(p, b), 0)"), seed, true,
+                            {{"parts", 1}}) ? 1 : 0;
+  EXPECT_GE(made, 6);
+}
+
+TEST(CudaProducts, large_ones_in_f32_are_of_parts_by_default) {
+  const auto graph = Graph::parse("graph g\ninput x: f32[1024, 1024]\ninput w: f32[1024, 1024]\noutput y = matmul(x, w)\n", "test.lw");
+  const auto job = driver::make_job(graph::make_workload(graph::group_ops(*graph)[0].graph));
+  Space space;
+  const auto scheduled = driver::run_template(*job, *driver::templates_for(*job, kHopper).front(), space, kHopper);
+  ASSERT_TRUE(scheduled.ok()) << scheduled.error().message();
+  EXPECT_NE(scheduled->trace.find("\nseparate "), std::string::npos);
 }
 
 TEST(CudaProducts, random_picks_compile) {

@@ -40,6 +40,7 @@ std::vector<TracedStep> every_step() {
           {ReduceAcross{"r", 4, false, Place::global}, {}},
           {Stage{"x", "i", Place::shared, {}, {}, true}, {"x_staged_0"}},
           {Bind{"i", Axis::grid_x}, {}},
+          {Separate{"k"}, {"x_parts_0"}},
           {Tensorize{{"i", "j", "k"}}, {}},
           {Ring{"k", 4}, {}},
           {Bulk{"y_tile_0"}, {}},

@@ -33,6 +33,17 @@ TEST(RingPlan, consumers_take_turns_at_tiles_of_their_own) {
         for (std::int64_t tiles = 0; tiles <= 9; ++tiles) EXPECT_EQ(reason(plan_ring(depth, turns, {8192}, turns), iterations, tiles), "") << depth << " " << turns << " " << iterations << " " << tiles;
 }
 
+TEST(RingPlan, consumers_that_settle_release_what_they_have_read) {
+  for (std::int64_t depth = 2; depth <= 4; ++depth)
+    for (std::int64_t consumers = 1; consumers <= 3; ++consumers)
+      for (std::int64_t iterations = 0; iterations <= 4 * depth + 1; ++iterations)
+        for (std::int64_t tiles = 1; tiles <= 5; ++tiles)
+          EXPECT_EQ(reason(plan_ring(depth, consumers, {49152, 49152}, 1, Pace::settled), iterations, tiles), "") << depth << " " << consumers << " " << iterations << " " << tiles;
+  RingPlan early = plan_ring(2, 2, {8192}, 1, Pace::settled);
+  std::swap(early.consumer[2], early.consumer[3]);
+  EXPECT_NE(reason(early, 5), "");
+}
+
 TEST(RingPlan, who_does_not_wait_for_the_turn_takes_an_older_round_for_its_own) {
   RingPlan p = plan_ring(3, 2, {8192}, 2);
   p.consumer_first.clear();
