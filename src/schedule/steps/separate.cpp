@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/schedule/rejection.h"
+#include "src/schedule/tile.h"
 
 namespace loopwright::schedule {
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kParts = 3;            ///< 8 bits each
 constexpr double kScale = 256;                ///< from one part to the next
-constexpr double kLargestBf16 = 0x1.fep127;
+constexpr double kLargestBf16 = 0x1.fep127, kSmallestBf16 = 0x1p-133;
 
 Expr f32(double v) { return ir::float_imm(v, DType::f32); }
 
@@ -50,8 +50,11 @@ Stmt store_parts(const Expr& value, const ir::Buffer& buffer, const std::vector<
   std::vector<Expr> parts;
   Expr rest = name("rest", value);
   for (std::int64_t i = 0; i + 1 < kParts; ++i) {
-    const Expr inside = ir::min(ir::max(rest, f32(-kLargestBf16)), f32(kLargestBf16));
-    parts.push_back(name("part", ir::cast(ir::select(ir::unary(ir::UnaryOp::is_inf, rest), f32(0), inside), DType::bf16)));
+    Expr inside = ir::min(ir::max(rest, f32(-kLargestBf16)), f32(kLargestBf16));
+    // What is not zero has a first part that is not: times an infinity's last part it is no NaN.
+    const Expr sign = ir::unary(ir::UnaryOp::sign, rest);
+    if (i == 0) inside = ir::select(ir::binary(ir::BinaryOp::le, ir::unary(ir::UnaryOp::abs, rest), f32(kSmallestBf16 / 2)), sign * f32(kSmallestBf16), inside);
+    parts.push_back(name("part", ir::cast(ir::select(ir::unary(ir::UnaryOp::is_inf, rest), i == 0 ? sign : f32(0), inside), DType::bf16)));
     rest = name("rest", (rest - ir::cast(parts.back(), DType::f32)) * f32(kScale));
   }
   Expr chosen = ir::cast(rest, DType::bf16);
@@ -136,10 +139,12 @@ Result<Applied> apply(const ir::Kernel& k, const Separate& step) {
   Applied out{k, {}};
   Names names(k);
   std::map<ir::Buffer, Parts> parts;
+  std::vector<ir::Buffer> made;
   std::vector<Stmt> items;
   for (const ir::Buffer& source : {sum.left->buffer, sum.right->buffer}) {
     if (parts.contains(source)) continue;
     parts[source] = make_parts(source, names, out.made);
+    made.push_back(parts[source].buffer);
     items.push_back(parts[source].nest);
   }
   const ir::Buffer& acc = sum.update->buffers[0];
@@ -163,9 +168,7 @@ Result<Applied> apply(const ir::Kernel& k, const Separate& step) {
   inside.push_back(over_sum([&](const std::vector<Expr>& at) { return ir::update(ir::Monoid::sum, {acc}, at, {ir::load(partial, at)}); }));
   const Stmt loop = with_body(site.stmt(), ir::alloc(partial, ir::seq(std::move(inside))));
   items.push_back(edit(k.body, {{site.stmt().get(), loop}}));
-  Stmt body = ir::seq(std::move(items));
-  for (const auto& [source, made] : parts) body = ir::alloc(made.buffer, body);
-  out.kernel.body = body;
+  out.kernel.body = alloc_all(made, ir::seq(std::move(items)));
   return out;
 }
 

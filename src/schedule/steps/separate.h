@@ -9,8 +9,8 @@
 //         for p in 0..1 { .. { acc_sum[m] += f32(x_parts[p, m, k])*f32(w_parts[0 - p, k]) } }; acc = acc + acc_sum } }
 //
 // x is x_parts[0] + x_parts[1]/2^8 + x_parts[2]/2^16, each the bf16 rounding of the rest, exactly: denormals too, as every
-// part has its own scale. What is left out is below 2^-24 of a product. An infinite x has the parts 0, 0, x, so that no
-// product meets another part's sign; what rounds beyond the largest bf16 is cut there, and the next part has the rest.
+// part has its own scale. What is left out is below 2^-24 of a product, or, of denormals, below 2^-156 of the other factor.
+// An infinite x has the parts 1 (-1), 0, x, so that it meets first parts alone, which are zero for zero alone; what rounds beyond the largest bf16 is cut there, and the next part has the rest.
 // Tensor cores truncate what they add, so few summands go into one acc_sum. The results differ from those of f32
 // arithmetic in rounding. Legality: the loop's body is one nest around a sum of products of two f32 inputs of the kernel,
 // into a buffer that is allocated inside it. Rejections: illegal_tensorize (says which), unknown_loop, bad_argument (not serial).
