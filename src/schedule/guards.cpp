@@ -132,16 +132,35 @@ class GuardDropper {
                          const ir::Binary& condition, const ir::Facts& facts) {
     const auto alloc = find_alloc(k_, buffer->name);
     const auto kept = what_is_kept(buffer, inside, *alloc, condition, facts);
-    if (!kept) return false;
-    const ir::Facts outside = facts_before(k_, *alloc);
-    for (const Access& a : collect_accesses(as<ir::Alloc>(alloc->stmt())->body)) {
+    std::set<ir::Buffer> visited;
+    return kept && is_unread_outside(buffer, *kept, *alloc, site, visited);
+  }
+
+  bool is_unread_outside(const ir::Buffer& buffer, const Kept& kept, const Site& alloc, const Site& site, std::set<ir::Buffer>& visited) {
+    if (!visited.insert(buffer).second) return true;
+    const ir::Facts outside = facts_before(k_, alloc);
+    for (const Access& a : collect_accesses(as<ir::Alloc>(alloc.stmt())->body)) {
       if (a.buffer != buffer || a.kind == Access::Kind::write || contains(site.stmt(), a.statement)) continue;
       ir::Facts at = outside;
       for (std::size_t i = 0; i < a.loops.size(); ++i) at.bind_loop(a.loop(i).var, a.loop(i).extent);
       for (const Expr& c : a.conditions) at.assume(c);
-      if (!at.proves(ir::lt(ir::simplify(kept->offset + a.index[kept->dim], at), kept->bound))) return false;
+      if (at.proves(ir::lt(ir::simplify(kept.offset + a.index[kept.dim], at), kept.bound))) continue;
+      if (!goes_where_nobody_reads(a, kept, site, visited)) return false;
     }
     return true;
+  }
+
+  /// Whether what the access reads ends in the same element of a buffer of which that element is not read either.
+  bool goes_where_nobody_reads(const Access& a, const Kept& kept, const Site& site, std::set<ir::Buffer>& visited) {
+    const auto* store = as<ir::Store>(a.statement);
+    const auto* update = as<ir::Update>(a.statement);
+    const ir::Buffer into = store != nullptr ? store->buffer : update != nullptr && update->buffers.size() == 1 ? update->buffers[0] : nullptr;
+    if (into == nullptr || into->shape.size() != a.buffer->shape.size()) return false;
+    const std::vector<Expr>& index = store != nullptr ? store->index : update->index;
+    for (std::size_t d = 0; d < index.size(); ++d)
+      if (!ir::same(index[d], a.index[d])) return false;
+    const auto alloc = find_alloc(k_, into->name);
+    return alloc && is_outside(kept.offset, *alloc) && is_outside(kept.bound, *alloc) && is_unread_outside(into, kept, *alloc, site, visited);
   }
 
   std::optional<Kept> what_is_kept(const ir::Buffer& buffer, const std::vector<Access>& inside,
