@@ -278,18 +278,17 @@ TensorTile pick_tile(Schedule& s, Space& k, const std::vector<ProductSize>& size
 
 /// The same for products of parts, with the kernels that make the parts.
 double estimate_parts(const Schedule& s, const TensorTile& t, const ProductSize& size) {
-  constexpr double kStartCycles = 4000, kMakeCycles = 3000, kMemoryBytesOfCycle = 2300, kPartBytes = 10;
-  constexpr double kProducts = 6, kProductsOfCycle = 2048, kSlower = 1.12, kGatherCycles = 500, kBytesOfCycle = 50, kOutBytesOfCycle = 32, kOutCycles = 900;
+  constexpr double kStartCycles = 3000, kMakeCycles = 1500, kMemoryBytesOfCycle = 3200, kPartBytes = 10;
+  constexpr double kProducts = 6, kProductsOfCycle = 2048, kSlower = 1.1, kOutBytesOfCycle = 32, kOutCycles = 900;
   const double elements = static_cast<double>(size.batch) * static_cast<double>(size.rows + size.columns) * static_cast<double>(size.summands);
   const double make = 2 * kMakeCycles + elements * kPartBytes / kMemoryBytesOfCycle;
-  const double products = static_cast<double>(t.rows() * t.columns * t.summands) * kProducts / kProductsOfCycle * kSlower;
-  // One warpgroup alone waits for each partial sum.
-  const double gather = t.groups > 1 ? 0 : static_cast<double>(t.summands / t.gathered) * kGatherCycles;
-  const double bytes = static_cast<double>((t.rows() + t.columns) * t.summands * t.element_bytes()) / kBytesOfCycle;
+  // Narrow tiles wait for shared memory, and all of them for partial sums, less where another warpgroup goes on meanwhile.
+  const double products = static_cast<double>(t.rows() * t.columns * t.summands) * kProducts / kProductsOfCycle * (t.columns <= 64 ? 1.35 : kSlower);
+  const double settle = static_cast<double>(3 * t.summands / t.gathered) * (t.groups > 1 ? 60 : 160);
   const double steps = static_cast<double>(divide_up(size.summands, t.summands));
   const double leave = static_cast<double>(t.rows() * t.columns * 4) / kOutBytesOfCycle + kOutCycles;
   const double rounds = static_cast<double>(divide_up(count_tiles(t, size), s.target().workers));
-  return kStartCycles + make + rounds * (steps * std::max(products + gather, bytes) + leave);
+  return kStartCycles + make + rounds * (steps * (products + settle) + leave);
 }
 
 double estimate_parts(const Schedule& s, const TensorTile& t, const std::vector<ProductSize>& sizes) {
@@ -307,7 +306,7 @@ TensorTile guess_parts(const Schedule& s, const std::vector<ProductSize>& sizes,
   double least = 0;
   for (const Shape& shape : kShapes) {
     TensorTile t;
-    t.groups = shape.groups, t.columns = shape.columns, t.gathered = 32;
+    t.groups = shape.groups, t.columns = shape.columns, t.gathered = 64;
     if (t.columns % column_step != 0) continue;
     const double cycles = estimate_parts(s, t, sizes);
     if (least > 0 && cycles >= least) continue;
@@ -328,7 +327,7 @@ TensorTile pick_parts(Schedule& s, Space& k, const std::vector<ProductSize>& siz
   t.columns = k.pick("columns", widths);
   t.persistent = k.pick_flag("persist", count_tiles(t, size) > s.target().workers);
   t.exit = k.pick("exit", {direct, staged});
-  t.gathered = k.pick("gathered", {32, 64});
+  t.gathered = k.pick("gathered", put_first(t.gathered, {32, 64}));
   t.depth = k.pick("depth", put_first(find_depth(s, t, size), {2, 3, 4, 6, 8}));
   t.raster = k.pick("raster", put_first(t.raster, {8, 1, 16, 4}));
   return t;

@@ -38,6 +38,7 @@ struct LaunchContext {
   bool holds_next = false;            ///< the next grid may come, and has not been let in so far
   bool meets_cluster = false;         ///< blocks of a cluster have waited for each other, for the first time at the entry
   std::int64_t consumers = 0;         ///< warpgroups of a region with a ring, in front of the producer's; else 0
+  bool settles = false;               ///< consumers do arithmetic on sums between their products
   std::vector<TensorMap> maps;        ///< of this launch, without what a text does not need: see use_map
   std::vector<ir::Buffer> map_sources;
 };

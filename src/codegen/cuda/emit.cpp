@@ -121,7 +121,8 @@ class KernelEmitter {
   /// with it, it uses the registers that this number leaves.
   static std::string fewest_blocks(const LaunchContext& launch) {
     constexpr std::int64_t kRegistersOfSm = 65536, kFewWords = 16, kMostBlocks = 16;
-    if (launch.consumers > 0) return {};  // a ring shares out registers itself
+    // A ring shares out registers itself. Where a thread needs few, ptxas has to be told how many there are.
+    if (launch.consumers > 0) return launch.settles && launch.consumers > 1 ? ", 1" : "";
     // Many sums are what a thread's registers are for: one more register than half a multiprocessor's share halves the warps.
     constexpr std::int64_t kManySums = 32, kBesideMany = 64;
     if (launch.words_summed >= kManySums)

@@ -117,7 +117,8 @@ Status BodyEmitter::place_rings(const Stmt& body) {
   else outgoing_offset_ = make_room(outgoing_bytes_ * shares);
   ring_barriers_ = launch_.shared_bytes;
   launch_.shared_bytes += depth * 16 + (turns > 1 ? turns * 8 : 0);
-  pace_ = has_arithmetic(rings[0]->body) ? Pace::settled : Pace::overlapped;
+  launch_.settles = has_arithmetic(rings[0]->body);
+  pace_ = launch_.settles ? Pace::settled : Pace::overlapped;
   ring_ = RingState{rings[0]->var, {}, plan_ring(depth, launch_.consumers, bytes, turns, pace_)};
   // Long enough that every parity comes twice, and tiles of every remainder of the depth; what holds for these holds for all.
   for (const std::int64_t iterations : {4 * depth + 1, depth - 1, depth, std::int64_t{1}}) LW_CHECK(simulate_ring(ring_->plan, iterations, 4 * turns + 1));
