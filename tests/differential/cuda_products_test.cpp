@@ -81,10 +81,10 @@ TEST(CudaProducts, persistent_blocks_and_turns_mean_the_same) {
 
 TEST(CudaProducts, of_f32_parts_mean_the_same) {
   int made = 0;
-  for (std::uint64_t seed = 1; seed <= 10; ++seed)
-    made += check_candidate(product_graph(seed % 3 == 0 ? "m" : "130", seed % 4 < 2 ? 136 : 64, seed % 5 == 0 ? 136 : 72, "f32", seed % 4 < 2, seed % 2 == 0 ? "p" : "max(add(p, b), 0)"), seed, true,
+  for (std::uint64_t seed = 1; seed <= 7; ++seed)
+    made += check_candidate(product_graph(seed % 3 == 0 ? "m" : "70", seed % 4 < 2 ? 136 : 64, seed % 5 == 0 ? 136 : 72, "f32", seed % 4 < 2, seed % 2 == 0 ? "p" : "max(add(p, b), 0)"), seed, true,
                             {{"parts", 1}}) ? 1 : 0;
-  EXPECT_GE(made, 6);
+  EXPECT_GE(made, 5);
 }
 
 TEST(CudaProducts, large_ones_in_f32_are_of_parts_by_default) {
