@@ -85,6 +85,8 @@ TEST(CudaProducts, of_f32_parts_mean_the_same) {
     made += check_candidate(product_graph(seed % 3 == 0 ? "m" : "70", seed % 4 < 2 ? 136 : 64, seed % 5 == 0 ? 136 : 72, "f32", seed % 4 < 2, seed % 2 == 0 ? "p" : "max(add(p, b), 0)"), seed, true,
                             {{"parts", 1}}) ? 1 : 0;
   EXPECT_GE(made, 5);
+  // One tile, and parts that one block makes: no grids.
+  EXPECT_TRUE(check_candidate(product_graph("24", 64, 64, "f32", true, "add(p, b)"), 1, true, {{"parts", 1}, {"groups", 1}, {"columns", 64}, {"gathered", 64}, {"exit", 0}, {"depth", 2}, {"persist", 0}}));
 }
 
 TEST(CudaProducts, large_ones_in_f32_are_of_parts_by_default) {

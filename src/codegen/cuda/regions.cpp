@@ -1,7 +1,9 @@
 #include "src/codegen/cuda/regions.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "src/codegen/cuda/engine_loops.h"
 #include "src/codegen/launch_walk.h"
 #include "src/ir/rewrite.h"
 
@@ -84,18 +86,31 @@ class RegionPlanner : LaunchWalk {
     });
   }
 
-  /// What follows a grid is done by its last block; without one it is a launch of one block.
+  /// What has a ring is a launch of one block, because its warps have roles.
   void flush() override {
-    if (pending_.empty()) return;
-    if (!regions_.empty() && !regions_.back().last && regions_.back().has_grid()) {
-      regions_.back().last = LastBlock{ir::fresh_var("one"), ir::int_imm(1), ir::seq(std::move(pending_)), false};
-      pending_.clear();
-      return;
+    std::vector<Stmt> group;
+    for (Stmt& s : std::exchange(pending_, {})) {
+      if (loops_of(s, LoopKind::ring).empty()) {
+        group.push_back(std::move(s));
+        continue;
+      }
+      add_rest(std::exchange(group, {}));
+      add_block(std::move(s));
     }
+    add_rest(std::move(group));
+  }
+
+  /// What follows a grid is done by its last block; without one it is a launch of one block.
+  void add_rest(std::vector<Stmt> items) {
+    if (items.empty()) return;
+    if (regions_.empty() || regions_.back().last || !regions_.back().has_grid()) return add_block(ir::seq(std::move(items)));
+    regions_.back().last = LastBlock{ir::fresh_var("one"), ir::int_imm(1), ir::seq(std::move(items)), false};
+  }
+
+  void add_block(Stmt body) {
     Region region;
-    region.body = ir::seq(std::move(pending_));
+    region.body = std::move(body);
     regions_.push_back(std::move(region));
-    pending_.clear();
   }
 
   std::vector<Region> regions_;
