@@ -39,15 +39,26 @@ class Plan:
     @property
     def kernels(self) -> list[str]: ...
     @property
+    def compiled(self) -> int:
+        """How many kernels' default schedules were compiled for it."""
+    @property
+    def kept(self) -> int:
+        """How many kernels' default schedules came from the cache."""
+    @property
+    def trouble(self) -> str:
+        """Why the cache could not be read or written; empty when it could."""
+    @property
     def notes(self) -> list[str]: ...
     def explain(self, sizes: dict[str, int]) -> str: ...
     def flush_wanted(self) -> None: ...
 
 class Call:
     """The callable object. Positional and keyword arguments by `names`, and `out=`, `stream=`. Unknown attributes are those of
-    `details`. Of these, ``_miss(values, error, seen)`` is asked when no program fits: it may `add` one, or return True; then, and when
-    a tensor requires a gradient, ``_differentiate(values)`` gives the result."""
-    def __new__(cls, names: tuple[str, ...], defaults: tuple[Any, ...], details: Any) -> Call: ...
+    `details`. Of these, ``_miss(values, error, seen)`` is asked when no program fits: it may `add` one and return None, or return where a
+    tensor is that requires a gradient, as a source of `add`; then, and as long as that tensor does, ``_differentiate(values)`` gives the
+    result. `nesting` 1: ``_call_nested(values, out, stream)`` takes calls with lists, tuples or dicts as arguments; 2:
+    ``_call_unbound(positional, named)`` takes every call."""
+    def __new__(cls, names: tuple[str, ...], defaults: tuple[Any, ...], details: Any, nesting: int = 0) -> Call: ...
     def __call__(self, *arguments: Any, out: Any = None, stream: int | None = None, **named: Any) -> Any: ...
     @property
     def details(self) -> Any: ...
@@ -59,7 +70,10 @@ class Call:
     def reset(self) -> None:
         """Forgets every way to serve calls."""
 
-def plan_graph(graph: Graph, databases: Sequence[str], on_miss: str, device: str) -> Plan: ...
+def plan_graph(graph: Graph, databases: Sequence[str], on_miss: str, device: str, cache: str = "", record: str = "") -> Plan:
+    """`cache`: database that keeps default schedules compiled here. `record`: database for the shapes of calls."""
+def write_recordings() -> None:
+    """Writes what plans with `record` were called with since the last time."""
 def load_plan(name: str, databases: Sequence[str], on_miss: str, device: str) -> Plan: ...
 def tune(graph: Graph, database: str, budget_s: float, max_trials: int, seed: int, device: str, worker: str,
          observer: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]: ...

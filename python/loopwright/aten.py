@@ -109,7 +109,7 @@ def reshaped(lw, x, shape):
     if x.rows_of is not None and list(shape) == list(x.rows_of.shape):
         return x.rows_of
     result = lw.emit("reshape", [x], x.dtype, shape, shape=shape)
-    if len(shape) == 2 < x.rank and shape[-1] == x.shape[-1]:
+    if len(shape) == 2 < x.rank and shape[-1] == x.shape[-1] != "0":  # of rows without elements there may be another number
         result.rows_of = x
     return result
 
@@ -144,7 +144,13 @@ def unary(name, op=None):
 for _name in ("neg", "abs", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tan",
               "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf", "sigmoid"):
     unary(f"{_name}.default")
-unary("sign.default")
+
+
+@covers("sign.default")
+def sign(lw, node, x):
+    return x if x.dtype == "bool" else lw.emit("sign", [x], x.dtype, x.shape)
+
+
 
 
 @covers("floor.default", "ceil.default", "round.default", "trunc.default")
@@ -157,6 +163,8 @@ def rounding(lw, node, x):
 @covers("isnan.default", "isinf.default")
 def classify(lw, node, x):
     name = {"isnan": "is_nan", "isinf": "is_inf"}[node.target._schema.name.split("::")[1]]
+    if not x.dtype.startswith(("f", "bf")):
+        return lw.emit("ne", [cast(lw, x, "u8") if x.dtype == "bool" else x] * 2, "bool", x.shape)
     return lw.emit(name, [x], "bool", x.shape)
 
 
@@ -196,7 +204,9 @@ def arithmetic(names, op, bool_op=None):
         if dtype == "bool" and bool_op is None:
             raise Uncovered("of bool")
         left, right = operand(lw, a, dtype), operand(lw, b, dtype)
-        if alpha != 1:
+        if dtype == "bool":
+            right = right if alpha else "false"
+        elif alpha != 1:
             right = (lw.emit("mul", [right, number(alpha, dtype)], dtype, b.shape) if is_term(right)
                      else number(float(right) * alpha, dtype))
         return lw.emit(bool_op if dtype == "bool" else op, all_literals(lw, [left, right], dtype), dtype, shape)
@@ -236,11 +246,12 @@ def _no(what):
 @covers("div.Tensor_mode", "div.Scalar_mode", "floor_divide.default", remark="floor on floats and trunc as div, then rounded")
 def div_mode(lw, node, a, b, rounding_mode="floor"):
     dtype, shape = out_type(lw, node)
-    operands = all_literals(lw, [operand(lw, a, dtype), operand(lw, b, dtype)], dtype)
+    wide = "f32" if dtype in ("bf16", "f16") and rounding_mode else dtype  # a quotient rounded to 8 bits may be the next whole number
+    operands = all_literals(lw, [operand(lw, cast(lw, t, dtype) if is_term(t) else t, wide) for t in (a, b)], wide)
     if dtype.startswith(("i", "u")):
         return lw.emit({"floor": "floor_div", "trunc": "div"}[rounding_mode], operands, dtype, shape)
-    quotient = lw.emit("div", operands, dtype, shape)
-    return quotient if rounding_mode is None else lw.emit(rounding_mode, [quotient], dtype, shape)
+    quotient = lw.emit("div", operands, wide, shape)
+    return quotient if rounding_mode is None else cast(lw, lw.emit(rounding_mode, [quotient], wide, shape), dtype)
 
 
 @covers("remainder.Tensor", "remainder.Scalar")

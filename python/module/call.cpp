@@ -15,9 +15,11 @@
 namespace loopwright::python {
 namespace {
 
-constexpr std::size_t kMaxParameters = 64;
+constexpr std::size_t kMaxParameters = 256;
 /// One would do; other threads may add programs of their own meanwhile.
 constexpr int kMostAttempts = 4;
+
+constexpr int kContainers = 1, kEveryCall = 2;
 
 struct Call {
   PyObject_HEAD vectorcallfunc vectorcall;
@@ -26,6 +28,9 @@ struct Call {
   PyObject*
       details;  ///< object that other attributes are read from; `_miss` and `_differentiate` are in _core.pyi
   std::vector<std::shared_ptr<const Traced>>* traced;
+  /// Whether the details take calls with lists, tuples and dicts as arguments (`_call_nested`), or every call.
+  int nesting;
+  Source* trained;  ///< the tensor that the last call with a gradient was seen to require one of
 };
 
 /// What a caller gave, in the order of the parameters.
@@ -69,7 +74,7 @@ bool bind(const Call& self, PyObject* const* args, Py_ssize_t given, PyObject* k
     PyErr_Format(PyExc_TypeError, "%zd arguments are given; there are %zd: %R", given, count, self.names);
     return false;
   }
-  bound.values.fill(nullptr);
+  std::fill_n(bound.values.begin(), count, nullptr);
   std::copy(args, args + given, bound.values.begin());
   const Py_ssize_t named = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
   for (Py_ssize_t k = 0; k < named; ++k)
@@ -185,6 +190,46 @@ nb::list list_values(const Call& self, const Bound& bound) {
   return values;
 }
 
+/// Whether the tensor that required a gradient before does so in this call too, so that no program has to be tried. Without `out`
+/// and `stream`, which only programs take. -1 with an exception.
+int needs_gradient_again(const Call& self, const Bound& bound) {
+  if (bound.out != nullptr || bound.stream != nullptr) return 0;
+  PyObject* tensor = self.trained->find(bound.arguments);
+  if (tensor == nullptr) return PyErr_Occurred() != nullptr ? -1 : 0;
+  const nb::object kept = nb::borrow(tensor);
+  return needs_gradient(kept.ptr());
+}
+
+/// Keeps where the tensor came from that required a gradient: for needs_gradient_again.
+void remember_trained(Call& self, const Source& source) {
+  if (source.argument < 0 && !source.dict.is_valid()) return;
+  *self.trained = source;
+}
+
+bool holds_containers(const Call& self, const Bound& bound) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self.names); ++i)
+    if (PyObject* a = bound.arguments[i]; PyList_Check(a) || PyTuple_Check(a) || PyDict_Check(a)) return true;
+  return false;
+}
+
+/// The result of a call whose arguments hold tensors: of the details. Null with a Python exception.
+PyObject* call_nested(const Call& self, const Bound& bound) {
+  const nb::object none = nb::none();
+  return PyObject_CallMethod(self.details, "_call_nested", "OOO", list_values(self, bound).ptr(),
+                             bound.out != nullptr ? bound.out : none.ptr(),
+                             bound.stream != nullptr ? bound.stream : none.ptr());
+}
+
+/// The same for a function that takes any arguments: they are not bound to parameters.
+PyObject* call_unbound(const Call& self, PyObject* const* args, Py_ssize_t given, PyObject* keywords) {
+  nb::list positional;
+  nb::dict named;
+  for (Py_ssize_t i = 0; i < given; ++i) positional.append(nb::borrow(args[i]));
+  const Py_ssize_t count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+  for (Py_ssize_t k = 0; k < count; ++k) named[nb::borrow(PyTuple_GET_ITEM(keywords, k))] = nb::borrow(args[given + k]);
+  return PyObject_CallMethod(self.details, "_call_unbound", "OO", positional.ptr(), named.ptr());
+}
+
 /// The result of a call that a gradient has to flow through: of the details. Null with a Python exception.
 PyObject* differentiate(const Call& self, const Bound& bound) {
   if (bound.out == nullptr && bound.stream == nullptr)
@@ -203,7 +248,7 @@ nb::object take_exception() {
 enum class Answer { failed, try_again, differentiate };
 
 /// Asks the details for another program. `failed` with a Python exception.
-Answer ask_for_more(const Call& self, const Bound& bound) {
+Answer ask_for_more(Call& self, const Bound& bound) {
   nb::object error = nb::none();
   const std::size_t seen = self.traced->size();
   if (seen > 0) {  // why the first one does not serve, which is the one that was asked for
@@ -219,25 +264,38 @@ Answer ask_for_more(const Call& self, const Bound& bound) {
   }
   PyObject* answer = PyObject_CallMethod(self.details, "_miss", "OOn", list_values(self, bound).ptr(),
                                          error.ptr(), static_cast<Py_ssize_t>(seen));
-  Py_XDECREF(answer);
   if (answer == nullptr) return Answer::failed;
-  return answer == Py_True ? Answer::differentiate : Answer::try_again;
+  const nb::object kept = nb::steal(answer);
+  if (kept.is_none()) return Answer::try_again;
+  remember_trained(self, parse_source(kept));
+  return Answer::differentiate;
 }
 
 PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* keywords) noexcept {
   auto& self = *reinterpret_cast<Call*>(object);
   try {
     Bound bound;
+    if (self.nesting == kEveryCall) return call_unbound(self, args, PyVectorcall_NARGS(flags), keywords);
     if (!bind(self, args, PyVectorcall_NARGS(flags), keywords, bound)) return nullptr;
+    if (const int again = needs_gradient_again(self, bound); again != 0)
+      return again < 0 ? nullptr : differentiate(self, bound);
     for (int attempt = 0; attempt <= kMostAttempts; ++attempt) {
       for (std::size_t i = self.traced->size(); i-- > 0;) {  // the newest is the likeliest
         const std::shared_ptr<const Traced> traced = (*self.traced)[i];
         Mismatch mismatch;
         if (PyObject* result = serve(*traced, bound, mismatch, nullptr)) return result;
-        if (PyErr_Occurred() != nullptr) return nullptr;
-        if (mismatch.kind == Mismatch::Kind::grad) return differentiate(self, bound);
+        if (PyErr_Occurred() != nullptr) {
+          if (self.nesting != kContainers || !holds_containers(self, bound)) return nullptr;
+          PyErr_Clear();
+          return call_nested(self, bound);
+        }
+        if (mismatch.kind == Mismatch::Kind::grad) {
+          remember_trained(self, traced->sources[static_cast<std::size_t>(mismatch.tensor)]);
+          return differentiate(self, bound);
+        }
       }
       if (attempt == kMostAttempts) break;
+      if (self.nesting == kContainers && holds_containers(self, bound)) return call_nested(self, bound);
       const Answer answer = ask_for_more(self, bound);
       if (answer == Answer::failed) return nullptr;
       if (answer == Answer::differentiate) return differentiate(self, bound);
@@ -255,7 +313,8 @@ PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObj
 
 PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *names, *defaults, *details;
-  if (!PyArg_ParseTuple(args, "O!O!O", &PyTuple_Type, &names, &PyTuple_Type, &defaults, &details))
+  int nesting = 0;
+  if (!PyArg_ParseTuple(args, "O!O!O|i", &PyTuple_Type, &names, &PyTuple_Type, &defaults, &details, &nesting))
     return nullptr;
   if (static_cast<std::size_t>(PyTuple_GET_SIZE(names)) > kMaxParameters ||
       PyTuple_GET_SIZE(names) != PyTuple_GET_SIZE(defaults)) {
@@ -268,8 +327,10 @@ PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   self->names = Py_NewRef(names);
   self->defaults = Py_NewRef(defaults);
   self->details = Py_NewRef(details);
+  self->nesting = nesting;
   self->traced = new (std::nothrow) std::vector<std::shared_ptr<const Traced>>;
-  if (self->traced == nullptr) {
+  self->trained = new (std::nothrow) Source;
+  if (self->traced == nullptr || self->trained == nullptr) {
     Py_DECREF(self);
     return PyErr_NoMemory();
   }
@@ -298,7 +359,9 @@ PyObject* add(PyObject* object, PyObject* args) {
 }
 
 PyObject* reset(PyObject* object, PyObject*) {
-  reinterpret_cast<Call*>(object)->traced->clear();
+  auto& self = *reinterpret_cast<Call*>(object);
+  self.traced->clear();
+  *self.trained = {};
   Py_RETURN_NONE;
 }
 
@@ -325,11 +388,12 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self.names);
   Py_VISIT(self.defaults);
   Py_VISIT(self.details);
-  if (self.traced == nullptr) return 0;
+  if (self.traced == nullptr || self.trained == nullptr) return 0;
   int stop = 0;  // globals that a guard looks into may hold this object
   const auto see = [&](const nb::object& o) {
     stop = stop == 0 && o.is_valid() ? visit(o.ptr(), arg) : stop;
   };
+  see(self.trained->dict), see(self.trained->key);
   for (const auto& traced : *self.traced) {
     for (const Source& s : traced->sources) see(s.dict), see(s.key), see(s.fixed);
     for (const Guard& g : traced->guards) see(g.place), see(g.key), see(g.expected);
@@ -346,6 +410,7 @@ int clear(PyObject* object) {
   Py_CLEAR(self.names);
   Py_CLEAR(self.defaults);
   if (self.traced != nullptr) self.traced->clear();
+  if (self.trained != nullptr) *self.trained = {};
   return 0;
 }
 
@@ -353,6 +418,7 @@ void destroy(PyObject* object) {
   PyObject_GC_UnTrack(object);
   clear(object);
   delete reinterpret_cast<Call*>(object)->traced;
+  delete reinterpret_cast<Call*>(object)->trained;
   PyTypeObject* type = Py_TYPE(object);
   type->tp_free(object);
   Py_DECREF(type);
