@@ -10,8 +10,10 @@ constexpr std::size_t kKeptAtProbe = 8;
 
 }  // namespace
 
-WorkloadRun::WorkloadRun(RunContext& context, const graph::Workload& workload, Subject subject, ProbePlan probes)
-    : context_(context), workload_(workload), subject_(std::move(subject)), probes_(std::move(probes)) {
+WorkloadRun::WorkloadRun(RunContext& context, const graph::Workload& workload, Subject subject, ProbePlan probes,
+                         std::vector<ShapeCount> shapes)
+    : context_(context), workload_(workload), subject_(std::move(subject)), probes_(std::move(probes)),
+      shapes_(std::move(shapes)) {
   result_.digest = workload.digest;
   result_.family = workload.family;
 }

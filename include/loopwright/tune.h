@@ -14,6 +14,12 @@
 
 namespace loopwright {
 
+/// How often a shape is used.
+struct ShapeCount {
+  Bindings values;                 ///< of each symbol of the graph
+  double count = 1;                ///< above 0
+};
+
 struct TuneOptions {
   std::string database;            ///< path; created when missing
   Target target;                   ///< default: this machine
@@ -23,7 +29,9 @@ struct TuneOptions {
   std::string search = "evolution";  ///< `random`, `evolution`
   bool cost_model = true;
   int build_threads = 0;           ///< 0 = cores
-  std::vector<Bindings> probes;    ///< extra probe shapes asked for by the user
+  std::vector<Bindings> probes;    ///< extra probe shapes asked for by the user, by the graph's symbols
+  std::vector<ShapeCount> shapes;  ///< what the expected loss is weighed by; empty: even over the symbols' logarithms
+  int max_variants = 6;            ///< different schedules that serve one kernel's ranges
   /// `cpu`, `cuda` or `cuda:N`; the target must be the device's (see device_target). `cuda:N+reused` measures with one
   /// set of buffers, which stays in the L2 if it fits; without it buffers are rotated, so that nothing does.
   std::string device = "cpu";
@@ -69,6 +77,7 @@ struct TuneReport {
 struct TuneJob {
   Graph graph;
   std::vector<Bindings> probes;    ///< as TuneOptions::probes
+  std::vector<ShapeCount> shapes;  ///< as TuneOptions::shapes
 };
 
 /// How a run is ended from outside.
@@ -85,7 +94,7 @@ struct TuneStop {
 Result<TuneReport> tune(const Graph& graph, const TuneOptions& options, const TuneObserver& observer = {},
                         const std::atomic<bool>* cancel = nullptr);
 /// Several graphs one after the other, a run each. The budget is for all of them; what one leaves goes to the next.
-/// TuneOptions::probes is not used.
+/// TuneOptions::probes and shapes are not used.
 Result<std::vector<TuneReport>> tune_all(const std::vector<TuneJob>& jobs, const TuneOptions& options,
                                          const TuneObserver& observer = {}, const TuneStop& stop = {});
 /// The workloads that programs asked the database for in vain (Runtime::flush_wanted), what they asked for most first, at
