@@ -59,12 +59,6 @@ Bindings rename(const Bindings& values, const SymbolNames& names) {
 struct Demand {
   std::vector<Bindings> probes;
   std::vector<ShapeCount> shapes;
-
-  void add_count(const Bindings& values, double count) {
-    const auto same = std::find_if(shapes.begin(), shapes.end(), [&](const ShapeCount& s) { return s.values == values; });
-    if (same == shapes.end()) shapes.push_back({values, count});
-    else same->count += count;
-  }
 };
 
 /// A run from its first or its next process to its end.
@@ -216,6 +210,7 @@ class Session {
   /// Shapes that the user named or counted, and those that programs asked for in vain.
   Result<Demand> list_demand(const graph::Workload& workload, const std::vector<SymbolNames>& uses) {
     Demand demand;
+    std::map<Bindings, double> counts;
     const std::vector<Symbol>& symbols = workload.graph.symbols();
     const auto is_whole = [&](const Bindings& values) {
       return !symbols.empty() && std::all_of(symbols.begin(), symbols.end(), [&](const Symbol& s) {
@@ -228,16 +223,17 @@ class Session {
         if (const Bindings own = rename(probe, names); is_whole(own)) demand.probes.push_back(own);
       }
       for (const ShapeCount& shape : state_.options.shapes) {
-        if (const Bindings own = rename(shape.values, names); is_whole(own)) demand.add_count(own, shape.count);
+        if (const Bindings own = rename(shape.values, names); is_whole(own)) counts[own] += shape.count;
       }
     }
     LW_TRY(const auto wanted, recorder_.read().list_wanted());
     std::size_t taken = 0;
     for (const db::WantedRow& row : wanted) {
       if (row.workload != workload.digest || !is_whole(row.values)) continue;
-      demand.add_count(row.values, static_cast<double>(row.count));
+      counts[row.values] += static_cast<double>(row.count);
       if (taken++ < kWantedProbes) demand.probes.push_back(row.values);
     }
+    for (const auto& [values, count] : counts) demand.shapes.push_back({values, count});
     if (demand.probes.empty()) demand.probes = choose_typical(demand.shapes);
     return demand;
   }

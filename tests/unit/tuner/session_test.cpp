@@ -269,8 +269,9 @@ TEST(Session, OneSymbolIsSplitIntoRangesWithLosses) {
 /// Two sizes on which different tiles depend.
 Graph make_plane() {
   Graph g("plane");
-  const Value x = *g.input("x", {.dtype = DType::f32, .shape = {*g.symbol("rows", 1, 512), *g.symbol("columns", 1, 2048)}});
-  const Value y = *g.input("y", {.dtype = DType::f32, .shape = {*g.symbol("columns", 1, 2048), 8}});
+  const Dim rows = *g.symbol("rows", 1, 512), columns = *g.symbol("columns", 1, 2048);
+  const Value x = *g.input("x", {.dtype = DType::f32, .shape = {rows, columns}});
+  const Value y = *g.input("y", {.dtype = DType::f32, .shape = {columns, 8}});
   EXPECT_TRUE(g.output("z", *g.matmul(x, y)).ok());
   return g;
 }
