@@ -241,12 +241,7 @@ Result<RebuildReport> compile_only(const Workbench& bench, const TuneOptions& op
   return report;
 }
 
-Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& options,
-                                   const TuneStop& stop) {
-  Interruption interruption(stop);
-  LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.create = false, .command = options.command_line}));
-  LW_TRY(const auto made, bench.make_device(options));
-  MeteredDevice device(*made, interruption);
+Result<JournalKeys> begin_short_run(db::Recorder& recorder, const Workbench& bench, const TuneOptions& options, const Device& device) {
   LW_TRY(const db::DeviceRow here, bench.fingerprint(options));
   const db::ToolchainRow toolchain = bench.toolchain(options);
   JournalKeys keys{.device_hard = db::compute_hard_digest(here), .generator = toolchain.generator};
@@ -255,8 +250,18 @@ Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& op
   LW_TRY(keys.policy, recorder.add_policy({.name = options.device, .text = device.policy()}));
   LW_TRY(keys.run, recorder.begin_run({.command = options.command_line, .seed = options.seed, .generator = keys.generator,
                                        .device = keys.device, .toolchain = keys.toolchain, .policy = keys.policy}));
-  // Nothing to resume, whatever happens: a second call begins with what is still wanting.
   LW_CHECK(recorder.set_run_state(keys.run, db::RunState::finished));
+  return keys;
+}
+
+Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& options,
+                                   const TuneStop& stop) {
+  Interruption interruption(stop);
+  LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.create = false, .command = options.command_line}));
+  LW_TRY(const auto made, bench.make_device(options));
+  MeteredDevice device(*made, interruption);
+  LW_TRY(const db::DeviceRow here, bench.fingerprint(options));
+  LW_TRY(const JournalKeys keys, begin_short_run(recorder, bench, options, device));
   Journal journal(recorder, keys);
   RebuildReport report;
   const Workbench away = leave_for_subjects(bench, interruption);

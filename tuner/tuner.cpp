@@ -173,12 +173,13 @@ class Session {
     observer_(p);
   }
 
-  /// Winners of this device, toolchain and policy.
+  /// What is served of this device, toolchain and policy.
   Result<std::vector<db::BestEntry>> list_own(const graph::Workload& workload) {
     const JournalKeys& keys = journal_->keys();
-    LW_TRY(auto rows, recorder_.read().list_best({.workload = workload.digest, .device = keys.device,
-                                                  .policy = keys.policy, .state = db::BestState::active}));
-    std::erase_if(rows, [&](const db::BestEntry& e) { return e.best.toolchain != keys.toolchain; });
+    LW_TRY(auto rows, recorder_.read().list_best({.workload = workload.digest, .device = keys.device, .policy = keys.policy}));
+    std::erase_if(rows, [&](const db::BestEntry& e) {
+      return e.best.toolchain != keys.toolchain || (e.best.state != db::BestState::active && e.best.state != db::BestState::stale);
+    });
     return rows;
   }
 
@@ -196,7 +197,7 @@ class Session {
     TunedWorkload tuned{.digest = workload.digest, .family = workload.family};
     for (const db::BestEntry& entry : rows) {
       const db::BestRow& best = entry.best;
-      if (!best.verified) return std::optional<TunedWorkload>{};
+      if (!best.verified || best.state == db::BestState::stale) return std::optional<TunedWorkload>{};
       if (!best.complete) continue;
       tuned.complete = true;
       if (tuned.ranges++ == 0) tuned.default_ns = best.default_median_ns, tuned.best_ns = best.median_ns, tuned.compared = true;

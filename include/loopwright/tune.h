@@ -125,4 +125,26 @@ struct RebuildReport {
 /// Of the options database, target, device, worker_path, seed and command_line count.
 Result<RebuildReport> rebuild(const TuneOptions& options, const TuneStop& stop = {});
 
+/// One stored winner, measured again.
+struct CanaryReading {
+  std::string workload;            ///< digest
+  std::string label, range;        ///< template and picks; the guard it serves
+  Bindings shape;                  ///< where
+  double stored_ns = 0, now_ns = 0;  ///< medians; now_ns 0: it was not measured, `note` says why
+  bool drifted = false;            ///< beyond the noise of both, and by more than 5 %
+  std::string note;
+};
+struct CanaryReport {
+  std::vector<CanaryReading> readings;
+  int measured = 0, drifted = 0;
+  int stale = 0;                   ///< rows that are stale from now on
+  int fresh = 0;                   ///< rows that were stale, took their stored time again, and are served as before
+  bool cancelled = false;
+};
+/// Measures up to `count` winners of this device, policy and generator again, those first that were measured longest ago,
+/// of each workload in turn. One whose time is another one becomes stale: it serves after those that are not, and the next
+/// run tunes its workload again. Where more than half of at least three did, all rows of the same device, toolchain and
+/// policy become stale. Of the options database, target, device, worker_path, seed and command_line count.
+Result<CanaryReport> check_drift(const TuneOptions& options, int count, const TuneStop& stop = {});
+
 }  // namespace loopwright

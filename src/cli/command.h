@@ -74,6 +74,7 @@ void add_tune(CLI::App& app, Context& context);  // tune, resume
 void add_run(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
 void add_show(CLI::App& app, Context& context);
+void add_report(CLI::App& app, Context& context);
 void add_lookup(CLI::App& app, Context& context);  // lookup, explain
 void add_devices(CLI::App& app, Context& context);
 void add_db(CLI::App& app, Context& context);  // db info|list|merge|diff|import|rebuild|export|doctor|prune

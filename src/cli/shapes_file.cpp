@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostShapesBytes = 256 << 20;
 constexpr std::size_t kMostShapes = 4096;
-constexpr const char* kForms = "lines such as `tokens=17 count=3`, or a table: `tokens,count` and below it `17,3`";
+constexpr const char* kShapeForms = "lines such as `tokens=17 count=3`, or a table: `tokens,count` and below it `17,3`";
 
 std::vector<std::string> split_words(std::string_view line) {
   constexpr std::string_view kSeparators = " \t\r,;";
@@ -65,7 +65,7 @@ class ShapesReader {
 
  private:
   Error fail(ErrorCode code, std::string found) const {
-    return {code, "how often shapes are used", std::move(found), path_ + ":" + std::to_string(line_), kForms};
+    return {code, "how often shapes are used", std::move(found), path_ + ":" + std::to_string(line_), kShapeForms};
   }
 
   template <class Number>
