@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
@@ -49,6 +50,12 @@ Bindings rename_probe(const Bindings& values, const std::vector<Symbol>& workloa
 
 }  // namespace
 
+std::string name_schedule(const db::CandidateRow& candidate) {
+  std::string out = candidate.template_name;
+  for (const auto& [name, value] : nlohmann::json::parse(candidate.picks, nullptr, false).items()) out += " " + name + "=" + value.dump();
+  return out;
+}
+
 Result<std::vector<KernelRanges>> list_kernel_ranges(const db::Query& query, const Graph& graph) {
   LW_TRY(const driver::Planned planned, driver::plan_graph(graph));
   std::vector<KernelRanges> out;
@@ -95,6 +102,7 @@ Result<std::vector<MeasuredShape>> list_measured(const db::Query& query, const K
   }
   // What was only searched was measured at other moments: finalists are those that were measured where nobody searches.
   std::set<db::Digest> finalists, defaults;
+  for (const db::BestEntry& e : kernel.ranges) finalists.insert(e.best.candidate);
   for (const db::ProbeRow& p : probes) {
     if (p.role != "held_out" && p.role != "ragged") continue;
     for (const db::CandidateRow& c : candidates) {
@@ -102,7 +110,7 @@ Result<std::vector<MeasuredShape>> list_measured(const db::Query& query, const K
     }
   }
   for (const db::CandidateRow& c : candidates) {
-    if (c.is_default) defaults.insert(c.digest);
+    if (c.is_default) defaults.insert(c.digest), finalists.insert(c.digest);
   }
   for (const db::ProbeRow& p : probes) {
     MeasuredShape shape{.values = rename_probe(p.values, workload.graph.symbols(), kernel.symbols), .held_out = p.role == "held_out"};

@@ -23,6 +23,9 @@ Result<std::vector<KernelRanges>> list_kernel_ranges(const db::Query& query, con
 /// digest or a part of a model's name.
 void keep_newest(KernelRanges& kernel, const std::string& device);
 
+/// Template and picks: `matmul rows=6 columns=2`.
+std::string name_schedule(const db::CandidateRow& candidate);
+
 /// A shape at which finalists were measured.
 struct MeasuredShape {
   Bindings values;

@@ -68,9 +68,13 @@ class KernelPlot {
 
   double draw(double top) {
     double y = draw_title(top);
+    if (shapes_.empty()) {
+      svg_.text(kLeft, y + 10, "No measurements beside each other are stored.", 12, Svg::Anchor::start, "#444");
+      return draw_list(y + 36);
+    }
     if (kernel_.symbols.size() == 1) y = draw_curves(y);
     if (kernel_.symbols.size() == 2) y = draw_map(y);
-    if (kernel_.symbols.size() > 1) {
+    if (kernel_.symbols.size() > 2) {
       for (const Symbol& s : kernel_.symbols) y = draw_losses(y, s, 150);
     }
     return draw_list(y);
@@ -262,22 +266,35 @@ class KernelPlot {
   // ------------------------------------------------------------ the ranges in words
 
   double draw_list(double y) {
-    const double columns[] = {kLeft, kLeft + 26, kLeft + 330, kLeft + 392, kLeft + 450, kLeft + 508, kLeft + 570};
-    const char* const heads[] = {"", "range", "speed-up", "mean", "worst", "held out", "schedule"};
+    const double columns[] = {kLeft, kLeft + 28, kLeft + 500, kLeft + 590, kLeft + 670, kLeft + 750};
+    const char* const heads[] = {"", "range", "speed-up", "mean loss", "worst loss", "held out"};
+    y += 10;
     for (std::size_t c = 1; c < std::size(heads); ++c) svg_.text(columns[c], y, heads[c], 11, Svg::Anchor::start, "#444", true);
     for (std::size_t i = 0; i < kernel_.ranges.size(); ++i) {
       const db::BestEntry& e = kernel_.ranges[i];
       y += 19;
-      svg_.rect(columns[0], y - 11, 16, 14, colour_of(static_cast<int>(i)), 0.85);
-      svg_.text(columns[0] + 8, y, letter_of(static_cast<int>(i)), 11, Svg::Anchor::middle, "#ffffff", true);
-      const std::string schedule = e.candidate.template_name + (e.candidate.picks == "{}" ? "" : " " + e.candidate.picks);
+      draw_letter(columns[0], y, static_cast<int>(i));
       const bool judged = e.best.held_out_probes > 0;
-      const std::string cells[] = {cut(e.range.guard.text(), 44), fmt::format("{:.2f}x", e.best.speedup), judged ? fmt::format("{:.1f} %", 100 * e.best.mean_loss) : "-",
-                                   judged ? fmt::format("{:.1f} %", 100 * e.best.worst_loss) : "-", std::to_string(e.best.held_out_probes),
-                                   cut(e.best.state == db::BestState::active ? schedule : std::string(name(e.best.state)) + ": " + schedule, 52)};
-      for (std::size_t c = 0; c < std::size(cells); ++c) svg_.text(columns[c + 1], y, cells[c], 11, Svg::Anchor::start, "#222", false, c + 1 == std::size(cells) ? schedule : "");
+      const std::string state = e.best.state == db::BestState::active ? "" : " (" + std::string(name(e.best.state)) + ")";
+      const std::string cells[] = {cut(e.range.guard.text() + state, 76), fmt::format("{:.2f}x", e.best.speedup), judged ? fmt::format("{:.1f} %", 100 * e.best.mean_loss) : "-",
+                                   judged ? fmt::format("{:.1f} %", 100 * e.best.worst_loss) : "-", std::to_string(e.best.held_out_probes)};
+      for (std::size_t c = 0; c < std::size(cells); ++c) svg_.text(columns[c + 1], y, cells[c], 11, Svg::Anchor::start, "#222");
     }
-    return y + 40;
+    y += 30;
+    svg_.text(columns[1], y, "schedule", 11, Svg::Anchor::start, "#444", true);
+    std::set<int> listed;
+    for (std::size_t i = 0; i < kernel_.ranges.size(); ++i) {
+      if (!listed.insert(variant_of(static_cast<int>(i))).second) continue;
+      y += 19;
+      draw_letter(columns[0], y, static_cast<int>(i));
+      const std::string schedule = name_schedule(kernel_.ranges[i].candidate);
+      svg_.text(columns[1], y, cut(schedule, 122), 11, Svg::Anchor::start, "#222", false, schedule);
+    }
+    return y + 44;
+  }
+  void draw_letter(double x, double y, int range) {
+    svg_.rect(x, y - 11, 16, 14, colour_of(range), 0.85);
+    svg_.text(x + 8, y, letter_of(range), 11, Svg::Anchor::middle, "#ffffff", true);
   }
   static std::string cut(const std::string& text, std::size_t most) { return text.size() <= most ? text : text.substr(0, most - 1) + "…"; }
 

@@ -42,7 +42,7 @@ Result<Exit> show_ranges(const Graph& graph, const std::string& database, const 
       table.add({number, k.family, digest_cell(k.workload), e.range.guard.text(), time_cell(e.best.median_ns), ratio_cell(e.best.speedup),
                  percent_cell(e.best.mean_loss), percent_cell(e.best.worst_loss), count_cell(e.best.held_out_probes),
                  std::string(e.best.verified ? name(e.best.state) : "unverified"), e.device_model, e.policy_name,
-                 e.candidate.template_name + (e.candidate.picks == "{}" ? "" : " " + e.candidate.picks)});
+                 name_schedule(e.candidate)});
     }
   }
   if (context.json) print_json(table.to_json());
