@@ -52,7 +52,8 @@ Bindings rename_probe(const Bindings& values, const std::vector<Symbol>& workloa
 
 std::string name_schedule(const db::CandidateRow& candidate) {
   std::string out = candidate.template_name;
-  for (const auto& [name, value] : nlohmann::json::parse(candidate.picks, nullptr, false).items()) out += " " + name + "=" + value.dump();
+  const nlohmann::json picks = nlohmann::json::parse(candidate.picks, nullptr, false);
+  for (const auto& [name, value] : picks.items()) out += " " + name + "=" + value.dump();
   return out;
 }
 
