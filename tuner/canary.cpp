@@ -66,10 +66,7 @@ class Canary {
       return std::any_of(devices.begin(), devices.end(), [&](const db::DeviceRow& d) { return d.digest == best.device && d.hard_digest == journal_.keys().device_hard; }) &&
              std::any_of(toolchains.begin(), toolchains.end(), [&](const db::ToolchainRow& t) { return t.digest == best.toolchain && t.generator == journal_.keys().generator; });
     };
-    std::erase_if(rows, [&](const db::BestEntry& e) {
-      const bool is_served = e.best.verified && (e.best.state == db::BestState::active || e.best.state == db::BestState::stale);
-      return !is_served || !is_like_here(e.best);
-    });
+    std::erase_if(rows, [&](const db::BestEntry& e) { return !e.best.verified || !is_served(e.best.state) || !is_like_here(e.best); });
     std::stable_sort(rows.begin(), rows.end(), [](const db::BestEntry& a, const db::BestEntry& b) { return a.best.updated_ns < b.best.updated_ns; });
     std::map<db::Digest, int> turn_of;
     std::vector<std::pair<int, db::BestEntry>> in_turn;

@@ -79,7 +79,7 @@ class Rebuilder {
   const Subject& subject_;
 };
 
-/// Rows of this kind of device; the others are told why they stay as they are.
+/// Rows in use of this kind of device; the others are told why they stay as they are.
 Result<std::vector<db::BestEntry>> keep_comparable(const db::Query& query, const db::DeviceRow& here,
                                                    const std::string& generator, std::vector<db::BestEntry> rows,
                                                    RebuildReport& report) {
@@ -90,6 +90,7 @@ Result<std::vector<db::BestEntry>> keep_comparable(const db::Query& query, const
   };
   std::vector<db::BestEntry> kept;
   for (db::BestEntry& row : rows) {
+    if (!is_served(row.best.state)) continue;
     const auto device = find(devices, row.best.device);
     const auto toolchain = find(toolchains, row.best.toolchain);
     if (device == devices.end() || toolchain == toolchains.end()) continue;  // damaged: `doctor` names it
@@ -127,7 +128,7 @@ Status rebuild_all(const RebuildContext& context, const db::DeviceRow& here, Reb
   LW_TRY(const auto workloads, recorder.read().list_workloads());
   for (const db::WorkloadRow& workload : workloads) {
     if (context.interruption->is_cancelled()) break;
-    LW_TRY(auto winners, recorder.read().list_best({.workload = workload.digest, .state = db::BestState::active}));
+    LW_TRY(auto winners, recorder.read().list_best({.workload = workload.digest}));
     LW_TRY(winners, keep_comparable(recorder.read(), here, context.journal->keys().generator, std::move(winners), report));
     LW_TRY(const auto defaults, list_defaults(recorder.read(), workload.digest, context.options->target.kind));
     LW_TRY(const auto wanting, list_wanting(recorder.read(), winners, defaults, context.options->target.text()));
@@ -221,7 +222,7 @@ Result<RebuildReport> compile_only(const Workbench& bench, const TuneOptions& op
   LW_TRY(const auto devices, query.list_devices());
   LW_TRY(const auto workloads, query.list_workloads());
   for (const db::WorkloadRow& workload : workloads) {
-    LW_TRY(auto winners, query.list_best({.workload = workload.digest, .state = db::BestState::active}));
+    LW_TRY(auto winners, query.list_best({.workload = workload.digest}));
     LW_TRY(winners, keep_comparable(query, {.kind = "cuda"}, away.toolchain(options).generator, std::move(winners), report));
     LW_TRY(const auto defaults, list_defaults(query, workload.digest, TargetKind::cuda));
     std::map<std::string, std::vector<db::BestEntry>> by_target;

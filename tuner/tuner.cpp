@@ -177,9 +177,7 @@ class Session {
   Result<std::vector<db::BestEntry>> list_own(const graph::Workload& workload) {
     const JournalKeys& keys = journal_->keys();
     LW_TRY(auto rows, recorder_.read().list_best({.workload = workload.digest, .device = keys.device, .policy = keys.policy}));
-    std::erase_if(rows, [&](const db::BestEntry& e) {
-      return e.best.toolchain != keys.toolchain || (e.best.state != db::BestState::active && e.best.state != db::BestState::stale);
-    });
+    std::erase_if(rows, [&](const db::BestEntry& e) { return e.best.toolchain != keys.toolchain || !is_served(e.best.state); });
     return rows;
   }
 

@@ -196,7 +196,7 @@ Status WorkloadRun::try_defaults() {
   LW_TRY(auto stored, context_.journal->recorder().read().list_best(
                           {.workload = workload_.digest, .device = context_.journal->keys().device,
                            .policy = context_.journal->keys().policy}));
-  std::erase_if(stored, [](const db::BestEntry& e) { return e.best.state != db::BestState::active && e.best.state != db::BestState::stale; });
+  std::erase_if(stored, [](const db::BestEntry& e) { return !is_served(e.best.state); });
   std::vector<Served> served;
   for (Contender& c : contenders_) {
     // The preferred default, and below it the first one that asks for nothing.

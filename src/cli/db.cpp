@@ -345,7 +345,7 @@ Result<Exit> run_prune(PruneArguments a, const Context& context) {
 
 void add_prune(CLI::App& db, Context& context) {
   auto a = std::make_shared<PruneArguments>();
-  CLI::App* prune = db.add_subcommand("prune", "remove what nobody needs; never what is served");
+  CLI::App* prune = db.add_subcommand("prune", "remove what nobody needs; of what is served only stale rows, when --state says so");
   prune->add_option("file", a->path, "the database")->capture_default_str();
   prune->add_option("--older-than", a->older_than, "only rows older than this: 30d, 12h");
   prune->add_option("--device", a->device, "only rows of this device (its digest, or how that begins)");
