@@ -35,7 +35,7 @@ Status add_drift(const DoctorArguments& a, db::CheckReport& report, bool& cancel
   }
   const bool is_fine = drift.drifted == 0;
   report.findings.push_back({is_fine ? db::Severity::fine : db::Severity::warning, "canary",
-                             fmt::format("{} of {} measured took another time; {} rows are stale from now on, {} no longer{}", drift.drifted, drift.measured, drift.stale, drift.fresh,
+                             fmt::format("{} of {} measured took another time; rows that are stale from now on: {}, no longer: {}{}", drift.drifted, drift.measured, drift.stale, drift.fresh,
                                          is_fine ? "" : "; `loopwright tune` tunes what is stale")});
   cancelled = drift.cancelled;
   return Unit{};
