@@ -170,6 +170,53 @@ TEST(Ranges, ABoxOfTwoSymbolsIsCutWhereTheWinnersChange) {
   EXPECT_LT(lost / 40, 0.05) << "one range would lose 0.3 in the mean";
 }
 
+/// A product of rows x columns in tiles: whole tiles are computed, large ones use each value more often, and workers are
+/// idle while the last wave of tiles is not full.
+RangeTime tiled_time(int c, double rows, double columns) {
+  const double heights[] = {16, 32, 64, 128, 64, 128}, widths[] = {32, 64, 64, 128, 256, 256};
+  const double tiles = std::ceil(rows / heights[c]) * std::ceil(columns / widths[c]);
+  const double tile_ns = 20 + heights[c] * widths[c] * (0.02 + 0.3 * (1 / heights[c] + 1 / widths[c]));
+  return 500 + std::ceil(tiles / 16) * tile_ns;
+}
+
+/// What serving by `serve` loses against the best at each of some 200 shapes that were not measured, from small to large.
+std::vector<double> list_losses(const RangeProblem& problem, const std::function<int(const Bindings&)>& serve) {
+  std::vector<double> losses;
+  for (const Bindings& shape : choose_held_out(problem.symbols, problem.probes, 200, 7)) {
+    double best = kInfinity;
+    for (int c = 0; c < static_cast<int>(problem.candidates.size()); ++c) best = std::min(best, problem.cost(c, shape).median);
+    losses.push_back(problem.cost(serve(shape), shape).median / best - 1);
+  }
+  std::sort(losses.begin(), losses.end());
+  return losses;
+}
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += v;
+  return sum / static_cast<double>(values.size());
+}
+
+TEST(Ranges, LossesAtShapesThatNobodyMeasuredAreSmall) {
+  const std::vector<Symbol> plane = {{"batch", 1, 256}, {"tokens", 1, 2048}};
+  for (const auto& box : {kTokens, plane}) {
+    const bool is_line = box.size() == 1;
+    const auto cost = [is_line](int c, const Bindings& s) {
+      return is_line ? tiled_time(c, static_cast<double>(s.at("n")), 2048) : tiled_time(c, static_cast<double>(s.at("tokens")), 4 * static_cast<double>(s.at("batch")));
+    };
+    const auto problem = make_problem(box, 6, is_line ? 12 : 20, cost, {.baseline = 2});
+    const auto ranges = split_ranges(problem);
+    const auto losses = list_losses(problem, [&](const Bindings& shape) {
+      return std::find_if(ranges.begin(), ranges.end(), [&](const ServedRange& r) { return r.guard.holds(shape); })->candidate;
+    });
+    double alone = kInfinity;
+    for (int c = 0; c < 6; ++c) alone = std::min(alone, mean_of(list_losses(problem, [c](const Bindings&) { return c; })));
+    EXPECT_LE(mean_of(losses), 0.03);
+    EXPECT_LT(mean_of(losses), 0.5 * alone) << "what the best single one loses";
+    EXPECT_LE(losses[losses.size() * 95 / 100], is_line ? 0.08 : 0.16) << "where a wave ends there are steps between any two probes";
+    EXPECT_LE(losses.back(), is_line ? 0.15 : 0.30);
+  }
+}
+
 /// Ranges that serve this shape, none of which lies over others.
 int count_serving(const std::vector<ServedRange>& ranges, const Bindings& shape, const std::vector<RangeCandidate>& candidates) {
   int count = 0;
