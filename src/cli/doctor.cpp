@@ -53,7 +53,7 @@ Result<Exit> run_doctor(const DoctorArguments& a, const Context& context) {
       rows.push_back({{"severity", std::string(name(f.severity))}, {"check", f.check}, {"detail", f.detail}});
     print_json(rows);
   } else {
-    fmt::print("{}", report.text());
+    fmt::print("{}", printable(report.text()));
   }
   return report.is_damaged() ? kDatabase : cancelled ? kPartial : kOk;
 }
