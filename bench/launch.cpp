@@ -73,6 +73,32 @@ Plan make_plan(int kernels, int ranges) {
   return std::move(plan).value();
 }
 
+/// One kernel over two symbols whose box is cut into `boxes` ranges along both.
+Plan make_box_plan(int boxes) {
+  const SizeExpr n = SizeExpr::symbol(0);
+  PlanSpec spec;
+  spec.name = "boxes";
+  spec.symbols = {{"n", 1, 1 << 20}, {"m", 1, 1 << 20}};
+  spec.tensors = {{"x", DType::f32, ArgRole::input, {n}, {SizeExpr(1)}}, {"y", DType::f32, ArgRole::output, {n}, {SizeExpr(1)}}};
+  spec.kernels = {{"w", "elementwise", {0, 1}, {0, 1}, {"s0", "s1"}}};
+  auto artifact = twice_artifact();
+  artifact->symbols = {"s0", "s1"};
+  std::vector<Variant> variants;
+  for (int b = 0; b < boxes; ++b) {
+    Variant variant;
+    const std::int64_t half = 1 << 4, lo = b / 2 * 4 + 1, hi = b / 2 + 1 == boxes / 2 ? 1 << 20 : lo + 3;
+    variant.guard.symbols = {{"s0", lo, hi, 1}, {"s1", b % 2 == 0 ? 1 : half, b % 2 == 0 ? half - 1 : 1 << 20, 1}};
+    variant.artifact = artifact;
+    variants.push_back(variant);
+  }
+  auto plan = Plan::make(spec, {variants});
+  if (!plan.ok()) {
+    std::fprintf(stderr, "%s\n", plan.error().message().c_str());
+    std::exit(1);
+  }
+  return std::move(plan).value();
+}
+
 CpuEntry map_entry() {
   void* memory = mmap(nullptr, kTwice.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   std::memcpy(memory, kTwice.data(), kTwice.size());
@@ -105,6 +131,17 @@ void launch_plan(benchmark::State& state) {
   const Plan plan = make_plan(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
   for (auto _ : state) {
     benchmark::DoNotOptimize(plan.launch(b.pointers, &b.n));
+    benchmark::ClobberMemory();
+  }
+  if (b.y[0] == 0) state.SkipWithError("the kernel did not run");
+}
+
+void launch_boxes(benchmark::State& state) {
+  Buffers b;
+  const Plan plan = make_box_plan(static_cast<int>(state.range(0)));
+  const std::int64_t sizes[] = {b.n, 100};
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(plan.launch(b.pointers, sizes));
     benchmark::ClobberMemory();
   }
   if (b.y[0] == 0) state.SkipWithError("the kernel did not run");
@@ -165,6 +202,7 @@ int main(int argc, char** argv) {
       ->Args({1, 32})
       ->Args({4, 8})
       ->Args({16, 8});
+  benchmark::RegisterBenchmark("two_symbols", launch_boxes)->ArgNames({"ranges"})->Repetitions(5)->Args({6})->Args({12});
   benchmark::RegisterBenchmark("run", run_plan)->Repetitions(5);
   Keeper keeper;
   benchmark::RunSpecifiedBenchmarks(&keeper);

@@ -16,7 +16,6 @@ constexpr const char* kUnverified = "not built and verified here yet: run `loopw
 
 struct Judged {
   Variant variant;
-  double distance = 0;   ///< between devices, only for `nearest`
   std::string rejected;  ///< why it may not serve here whatever the shape; empty when it may
 };
 
@@ -39,6 +38,9 @@ std::vector<std::string> list_lacking(const std::vector<std::string>& there,
   }
   return lacking;
 }
+
+/// Its numbers do not hold any more; its code is as right as before.
+bool is_stale(const BestRow& best) { return best.state == BestState::stale; }
 
 /// Whether code for a target text (`cpu:znver3:+avx2,+fma`) may run on the device. Another CPU model's code is refused
 /// even if all named features are there, because a model implies more than it names.
@@ -96,7 +98,7 @@ bool judge_device(const DeviceMatch& match, const DeviceRow& device, const Toolc
       compute_hard_digest(here) == device.hard_digest && match.toolchain.generator == toolchain.generator;
   if (!hard) {
     judged.variant.quality = Match::nearest;
-    judged.distance = measure_distance(here, device);
+    judged.variant.distance = measure_distance(here, device);
     return true;
   }
   bool same = compute_digest(here) == device.digest && compute_digest(match.toolchain) == toolchain.digest;
@@ -119,7 +121,8 @@ double measure_width(const Guard& guard) {
 
 bool comes_first(const Judged& a, const Judged& b) {
   if (a.variant.quality != b.variant.quality) return a.variant.quality < b.variant.quality;
-  if (a.distance != b.distance) return a.distance < b.distance;
+  if (is_stale(a.variant.best) != is_stale(b.variant.best)) return is_stale(b.variant.best);
+  if (a.variant.distance != b.variant.distance) return a.variant.distance < b.variant.distance;
   double width_a = measure_width(a.variant.guard);
   double width_b = measure_width(b.variant.guard);
   if (width_a != width_b) return width_a < width_b;
@@ -179,7 +182,7 @@ class Judge {
       judged.variant.quality = Match::nearest;
     } else if (!match_.policy.empty() && best.policy != match_.policy) {
       judged.rejected = "measured under another policy";
-    } else if (best.state != BestState::active) {
+    } else if (best.state != BestState::active && !is_stale(best)) {
       judged.rejected = "its state is " + std::string(name(best.state));
     } else if (!best.verified) {
       judged.rejected = kUnverified;
@@ -188,6 +191,7 @@ class Judge {
     } else {
       judged.rejected = find_block(best.candidate);
     }
+    if (is_stale(best)) judged.variant.mismatch += (judged.variant.mismatch.empty() ? "" : "; ") + std::string("stale: other times when it was measured again");
     LW_CHECK(choose_artifact(judged.variant));
     judged_.push_back(std::move(judged));
     return Unit{};

@@ -25,6 +25,7 @@ struct DeviceMatch {
 /// One row of `best` (or a default candidate) with what is needed to serve it.
 struct Variant {
   Match quality = Match::exact;
+  double distance = 0;   ///< between the devices, where the quality is `nearest`
   std::string mismatch;  ///< why the quality is not exact, e.g. `cores 16 here, 8 there`
   Guard guard;           ///< of the range; an artifact's own guard must hold too
   CandidateRow candidate;
@@ -34,7 +35,8 @@ struct Variant {
   bool artifact_is_foreign = false;
 };
 
-/// The variants of one workload, best first: by quality, then narrower ranges, then speed-up, then digest.
+/// The variants of one workload, best first: by quality, then what is not stale, then nearer devices, narrower ranges,
+/// speed-up and digest.
 struct VariantList {
   std::vector<Variant> variants;
   std::int64_t damaged_rows = 0;  ///< rows left out because a digest did not fit their content
@@ -111,7 +113,7 @@ class Query {
   /// The number that changes when what is served may have changed; cheap.
   Result<std::int64_t> generation() const;
 
-  /// Only what may be served here: active, verified, not blocked, of a comparable device and the policy asked for. A
+  /// Only what may be served here: active or stale, verified, not blocked, of a comparable device and the policy asked for. A
   /// variant without `artifact` has to be built from its trace first.
   Result<VariantList> find_variants(const Digest& workload, const DeviceMatch& match) const;
   /// `alignment_bytes` is that of the worst-aligned pointer.

@@ -24,7 +24,7 @@ enum class Rigor : std::uint8_t { estimate, measure, patient, exhaustive };
 std::string_view name(Rigor rigor);
 std::optional<Rigor> parse_rigor(std::string_view text);
 
-/// Only active rows are served. stale: to be measured again; demoted: lost to the default; blocked: never again.
+/// Active rows are served, stale ones after them. stale: took another time when it was measured again, to be tuned again; demoted: lost to the default; blocked: never again.
 enum class BestState : std::uint8_t { active, stale, demoted, blocked };
 std::string_view name(BestState state);
 std::optional<BestState> parse_best_state(std::string_view text);

@@ -19,6 +19,9 @@ std::string write_picks(const Picks& picks);
 db::CandidateRow make_candidate_row(const std::string& workload, const std::string& template_name, const Picks& picks,
                                     const std::string& trace, bool is_default);
 
+/// Rows in this state serve, when they are verified.
+inline bool is_served(db::BestState state) { return state == db::BestState::active || state == db::BestState::stale; }
+
 /// What is known of a candidate at a probe.
 struct KnownTrial {
   Outcome outcome = Outcome::ok;

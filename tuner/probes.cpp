@@ -8,15 +8,12 @@ namespace {
 
 constexpr double kMainVolume = 256;
 constexpr std::int64_t kSmall = 8;
-constexpr std::int64_t kLarge = 2048;
+constexpr std::int64_t kLargeVolume = 2048;
+constexpr std::size_t kMostSearches = 5;  ///< each has its share of the time
 // Float operations: what one launch may cost where candidates are timed, and where the reference must be computed.
 constexpr double kMainWork = 1e9;
 constexpr double kLargeWork = 4e9;
 constexpr double kVerifyWork = 1.5e8;
-
-void add_unique(std::vector<Bindings>& to, const Bindings& probe) {
-  if (std::find(to.begin(), to.end(), probe) == to.end()) to.push_back(probe);
-}
 
 /// `probe` with every symbol halved until the work is at most `limit`, or nothing is left to halve.
 Bindings lighten(const std::vector<Symbol>& symbols, Bindings probe, const WorkEstimate& work, double limit) {
@@ -42,6 +39,10 @@ Bindings bind_all(const std::vector<Symbol>& symbols, const std::vector<std::int
 
 }  // namespace
 
+void add_unique(std::vector<Bindings>& to, const Bindings& shape) {
+  if (std::find(to.begin(), to.end(), shape) == to.end()) to.push_back(shape);
+}
+
 ProbePlan plan_probes(const std::vector<Symbol>& symbols, const std::vector<Bindings>& asked, const WorkEstimate& work) {
   if (symbols.empty()) return {.search = {{}}, .verify = {{}}, .verify_finals = {}};
   ProbePlan plan;
@@ -58,9 +59,15 @@ ProbePlan plan_probes(const std::vector<Symbol>& symbols, const std::vector<Bind
     const Bindings middling = bind_all(symbols, {std::int64_t{1} << std::llround(std::log2(each))});
     plan.search.push_back(lighten(symbols, middling, work, kMainWork));
   }
-  if (symbols.size() == 1 && asked.empty()) {
-    add_unique(plan.search, lighten(symbols, bind_all(symbols, {kLarge}), work, kLargeWork));
-    add_unique(plan.search, bind_all(symbols, {kSmall}));
+  if (asked.empty()) {
+    const auto large = std::int64_t{1} << std::llround(std::log2(static_cast<double>(kLargeVolume)) / static_cast<double>(symbols.size()));
+    add_unique(plan.search, lighten(symbols, bind_all(symbols, {large}), work, kLargeWork));
+    add_unique(plan.search, bind_all(symbols, {symbols.size() == 1 ? kSmall : 1}));
+    for (std::size_t i = 0; symbols.size() > 1 && i < symbols.size() && plan.search.size() < kMostSearches; ++i) {
+      std::vector<std::int64_t> values(symbols.size(), 1);
+      values[i] = kLargeVolume;
+      add_unique(plan.search, lighten(symbols, bind_all(symbols, values), work, kLargeWork));
+    }
   }
   const Bindings main = plan.search.front();
   std::vector<std::int64_t> lowest;

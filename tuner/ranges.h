@@ -1,4 +1,4 @@
-// Splitting a symbol's values into few ranges, each served by one variant.
+// Splitting a box of symbol values into few ranges, each served by one variant.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,10 @@ namespace loopwright::tuner {
 /// The time of what cannot run.
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Values of one symbol at which finalists are measured: both ends, powers of two, the neighbours of tile edges, at
-/// most `count`, sorted.
-std::vector<std::int64_t> choose_range_probes(std::int64_t lo, std::int64_t hi, int count);
-/// Values that are not among `used`, spread evenly over the logarithm, drawn from the seed; sorted.
-std::vector<std::int64_t> choose_held_out(std::int64_t lo, std::int64_t hi, const std::vector<std::int64_t>& used,
-                                          int count, std::uint64_t seed);
-
-/// One variant that may serve: what it assumes of the symbol.
+/// One variant that may serve, and what its code assumes.
 struct RangeCandidate {
   std::string digest;
-  SymbolGuard guard;       ///< lo, hi and multiple_of of the symbol
-  bool lies_over = false;  ///< needs something else too (alignment), so it only serves beside others
-  bool serves(std::int64_t value) const {
-    return value >= guard.lo && value <= guard.hi && value % guard.multiple_of == 0;
-  }
+  Guard guard;
 };
 
 /// A measured time: the median and an interval for it; infinite when the candidate cannot run there.
@@ -37,32 +26,41 @@ struct RangeTime {
   RangeTime(double ns) : median(ns), low(ns), high(ns) {}  // NOLINT: implicit on purpose
   RangeTime(double ns, double low_ns, double high_ns) : median(ns), low(low_ns), high(high_ns) {}
 };
-/// The time of candidate `c` at `value`.
-using RangeCost = std::function<RangeTime(int c, std::int64_t value)>;
+/// The time of candidate `c` at a shape.
+using RangeCost = std::function<RangeTime(int c, const Bindings& shape)>;
 
 struct ServedRange {
-  std::int64_t lo = 0, hi = 0;
-  std::int64_t multiple_of = 1;
+  Guard guard;
   int candidate = 0;
-  double mean_loss = 0, worst_loss = 0;  ///< at the held-out values inside
+  double mean_loss = 0, worst_loss = 0;  ///< at the held-out shapes inside
   std::int64_t held_out = 0;             ///< how many there were
 };
 
 struct RangeRule {
-  double split_loss = 0.05;  ///< a range is split where one variant would lose more than this at a probe
+  double split_loss = 0.05;  ///< a loss as large counts twice, larger ones with their square: no size pays for the mean
+  double range_price = 0.01; ///< what a further range has to take from the expected loss, so counted
+  int most_variants = 6;     ///< different candidates in all ranges together
   int baseline = -1;         ///< a candidate whose median no other's may exceed by more than `baseline_loss`; -1: none
   double baseline_loss = 0.01;
   int refine_steps = 2;      ///< bisections of the gap between two probes with different winners
 };
 
-/// Covers [lo, hi] without gap or overlap by the fewest ranges in which no probe loses more than `rule.split_loss`
-/// against the best candidate there, and none more than `rule.baseline_loss` against the baseline; among equally few, by
-/// the smallest sum of losses. Candidates that need multiples serve further ranges laid over these where they win by more
-/// than `rule.split_loss`; they come first in the result. Against other candidates a loss is one only where the two
-/// intervals do not overlap, so that noise splits nothing; against the baseline the medians decide.
-/// Losses are measured at `held_out`. At least one candidate must serve every value.
-std::vector<ServedRange> split_ranges(std::int64_t lo, std::int64_t hi, const std::vector<RangeCandidate>& candidates,
-                                      const std::vector<std::int64_t>& probes, const std::vector<std::int64_t>& held_out,
-                                      const RangeCost& cost, const RangeRule& rule);
+struct RangeProblem {
+  std::vector<Symbol> symbols;             ///< the box
+  std::vector<RangeCandidate> candidates;  ///< at least one must serve every shape
+  std::vector<Bindings> probes;
+  std::vector<double> weights;             ///< of the probes: shares of the calls
+  std::vector<Bindings> held_out;
+  RangeCost cost;
+  RangeRule rule;
+};
+
+/// Covers the box without gap or overlap by the ranges with the least expected loss against the best candidate at each
+/// probe, the number of ranges counted in, and none slower than the baseline by more than `baseline_loss`. Candidates that
+/// need multiples or alignment serve further ranges laid over these where they win by more than `split_loss`; they come
+/// first in the result. While more than `most_variants` serve, the one that is missed least is left out. Against other
+/// candidates a loss is one only where the two intervals do not overlap, so that noise splits nothing; against the
+/// baseline the medians decide. Losses are measured at `held_out`.
+std::vector<ServedRange> split_ranges(const RangeProblem& problem);
 
 }  // namespace loopwright::tuner

@@ -79,7 +79,7 @@ class Rebuilder {
   const Subject& subject_;
 };
 
-/// Rows of this kind of device; the others are told why they stay as they are.
+/// Rows in use of this kind of device; the others are told why they stay as they are.
 Result<std::vector<db::BestEntry>> keep_comparable(const db::Query& query, const db::DeviceRow& here,
                                                    const std::string& generator, std::vector<db::BestEntry> rows,
                                                    RebuildReport& report) {
@@ -90,6 +90,7 @@ Result<std::vector<db::BestEntry>> keep_comparable(const db::Query& query, const
   };
   std::vector<db::BestEntry> kept;
   for (db::BestEntry& row : rows) {
+    if (!is_served(row.best.state)) continue;
     const auto device = find(devices, row.best.device);
     const auto toolchain = find(toolchains, row.best.toolchain);
     if (device == devices.end() || toolchain == toolchains.end()) continue;  // damaged: `doctor` names it
@@ -127,7 +128,7 @@ Status rebuild_all(const RebuildContext& context, const db::DeviceRow& here, Reb
   LW_TRY(const auto workloads, recorder.read().list_workloads());
   for (const db::WorkloadRow& workload : workloads) {
     if (context.interruption->is_cancelled()) break;
-    LW_TRY(auto winners, recorder.read().list_best({.workload = workload.digest, .state = db::BestState::active}));
+    LW_TRY(auto winners, recorder.read().list_best({.workload = workload.digest}));
     LW_TRY(winners, keep_comparable(recorder.read(), here, context.journal->keys().generator, std::move(winners), report));
     LW_TRY(const auto defaults, list_defaults(recorder.read(), workload.digest, context.options->target.kind));
     LW_TRY(const auto wanting, list_wanting(recorder.read(), winners, defaults, context.options->target.text()));
@@ -221,7 +222,7 @@ Result<RebuildReport> compile_only(const Workbench& bench, const TuneOptions& op
   LW_TRY(const auto devices, query.list_devices());
   LW_TRY(const auto workloads, query.list_workloads());
   for (const db::WorkloadRow& workload : workloads) {
-    LW_TRY(auto winners, query.list_best({.workload = workload.digest, .state = db::BestState::active}));
+    LW_TRY(auto winners, query.list_best({.workload = workload.digest}));
     LW_TRY(winners, keep_comparable(query, {.kind = "cuda"}, away.toolchain(options).generator, std::move(winners), report));
     LW_TRY(const auto defaults, list_defaults(query, workload.digest, TargetKind::cuda));
     std::map<std::string, std::vector<db::BestEntry>> by_target;
@@ -241,12 +242,7 @@ Result<RebuildReport> compile_only(const Workbench& bench, const TuneOptions& op
   return report;
 }
 
-Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& options,
-                                   const TuneStop& stop) {
-  Interruption interruption(stop);
-  LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.create = false, .command = options.command_line}));
-  LW_TRY(const auto made, bench.make_device(options));
-  MeteredDevice device(*made, interruption);
+Result<JournalKeys> begin_short_run(db::Recorder& recorder, const Workbench& bench, const TuneOptions& options, const Device& device) {
   LW_TRY(const db::DeviceRow here, bench.fingerprint(options));
   const db::ToolchainRow toolchain = bench.toolchain(options);
   JournalKeys keys{.device_hard = db::compute_hard_digest(here), .generator = toolchain.generator};
@@ -255,8 +251,18 @@ Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& op
   LW_TRY(keys.policy, recorder.add_policy({.name = options.device, .text = device.policy()}));
   LW_TRY(keys.run, recorder.begin_run({.command = options.command_line, .seed = options.seed, .generator = keys.generator,
                                        .device = keys.device, .toolchain = keys.toolchain, .policy = keys.policy}));
-  // Nothing to resume, whatever happens: a second call begins with what is still wanting.
   LW_CHECK(recorder.set_run_state(keys.run, db::RunState::finished));
+  return keys;
+}
+
+Result<RebuildReport> rebuild_with(const Workbench& bench, const TuneOptions& options,
+                                   const TuneStop& stop) {
+  Interruption interruption(stop);
+  LW_TRY(db::Recorder recorder, db::Recorder::open(options.database, {.create = false, .command = options.command_line}));
+  LW_TRY(const auto made, bench.make_device(options));
+  MeteredDevice device(*made, interruption);
+  LW_TRY(const db::DeviceRow here, bench.fingerprint(options));
+  LW_TRY(const JournalKeys keys, begin_short_run(recorder, bench, options, device));
   Journal journal(recorder, keys);
   RebuildReport report;
   const Workbench away = leave_for_subjects(bench, interruption);

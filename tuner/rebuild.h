@@ -19,6 +19,9 @@ struct RebuildContext {
   Interruption* interruption = nullptr;
 };
 
+/// A run that leaves nothing to resume, whatever happens to it.
+Result<JournalKeys> begin_short_run(db::Recorder& recorder, const Workbench& bench, const TuneOptions& options, const Device& device);
+
 /// A candidate that is to be served, and the rows of `best` that name it (none for a default).
 struct Wanting {
   db::CandidateRow candidate;

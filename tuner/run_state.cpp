@@ -29,6 +29,20 @@ std::vector<Bindings> read_probes(const json& list) {
   return probes;
 }
 
+json write_shapes(const std::vector<ShapeCount>& list) {
+  json shapes = json::array();
+  for (const ShapeCount& s : list) shapes.push_back({{"values", write_probes({s.values}).front()}, {"count", s.count}});
+  return shapes;
+}
+
+/// Older runs had none.
+std::vector<ShapeCount> read_shapes(const json& holder) {
+  std::vector<ShapeCount> shapes;
+  for (const json& s : holder.value("shapes", json::array()))
+    shapes.push_back({read_probes(json::array({s.at("values")})).front(), s.at("count")});
+  return shapes;
+}
+
 }  // namespace
 
 RunState RunState::follow(double used_s) const {
@@ -37,6 +51,7 @@ RunState RunState::follow(double used_s) const {
   after.graph_name = next.front().name;
   after.graph_text = next.front().text;
   after.options.probes = next.front().probes;
+  after.options.shapes = next.front().shapes;
   after.next.assign(next.begin() + 1, next.end());
   after.whole_budget_s = std::max(1.0, whole_budget_s - used_s);
   after.take_share();
@@ -45,7 +60,7 @@ RunState RunState::follow(double used_s) const {
 
 std::string RunState::text() const {
   json later = json::array();
-  for (const NextGraph& n : next) later.push_back({{"name", n.name}, {"graph", n.text}, {"probes", write_probes(n.probes)}});
+  for (const NextGraph& n : next) later.push_back({{"name", n.name}, {"graph", n.text}, {"probes", write_probes(n.probes)}, {"shapes", write_shapes(n.shapes)}});
   return json{{"version", kVersion},
               {"graph_name", graph_name},
               {"graph", graph_text},
@@ -59,6 +74,8 @@ std::string RunState::text() const {
               {"cost_model", options.cost_model},
               {"build_threads", options.build_threads},
               {"probes", write_probes(options.probes)},
+              {"shapes", write_shapes(options.shapes)},
+              {"max_variants", options.max_variants},
               {"next", later},
               {"whole_budget_s", whole_budget_s},
               {"device", options.device},
@@ -90,8 +107,10 @@ Result<RunState> RunState::parse(const std::string& text) {
     s.options.cost_model = j.at("cost_model");
     s.options.build_threads = j.at("build_threads");
     s.options.probes = read_probes(j.at("probes"));
+    s.options.shapes = read_shapes(j);
+    s.options.max_variants = j.value("max_variants", s.options.max_variants);
     // Older runs were one graph each.
-    for (const json& n : j.value("next", json::array())) s.next.push_back({n.at("name"), n.at("graph"), read_probes(n.at("probes"))});
+    for (const json& n : j.value("next", json::array())) s.next.push_back({n.at("name"), n.at("graph"), read_probes(n.at("probes")), read_shapes(n)});
     s.whole_budget_s = j.value("whole_budget_s", s.options.budget_s);
     s.options.device = j.at("device");
     s.options.worker_path = j.at("worker");

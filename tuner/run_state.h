@@ -13,6 +13,7 @@ namespace loopwright::tuner {
 struct NextGraph {
   std::string name, text;  ///< the text of a graph, or of a workload
   std::vector<Bindings> probes;
+  std::vector<ShapeCount> shapes;
 };
 
 struct RunState {

@@ -13,6 +13,7 @@
 #include "src/support/digest.h"
 #include "tuner/interruption.h"
 #include "tuner/metered_device.h"
+#include "tuner/range_probes.h"
 #include "tuner/rebuild.h"
 #include "tuner/run_state.h"
 #include "tuner/workload_run.h"
@@ -23,18 +24,42 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kWantedProbes = 2;
 
+/// A workload's own names of symbols, by what the graph calls them.
+using SymbolNames = std::vector<std::pair<std::string, std::string>>;
+
 /// What a run tunes: the kernels of a graph, or one workload that programs asked for, which is no plan of its own.
 struct Work {
   std::vector<graph::Workload> workloads;
-  std::string plan_json;  ///< empty: no plan
+  std::vector<SymbolNames> names;  ///< for each workload
+  std::string plan_json;           ///< empty: no plan
 };
 
 Result<Work> list_work(const RunState& state) {
-  if (auto wanted = graph::parse_workload(state.graph_text); wanted.ok()) return Work{{*std::move(wanted)}, {}};
+  if (auto wanted = graph::parse_workload(state.graph_text); wanted.ok()) return Work{{*std::move(wanted)}, {{}}, {}};
   LW_TRY(const Graph graph, Graph::parse(state.graph_text, state.graph_name));
   LW_TRY(driver::Planned planned, driver::plan_graph(graph));
-  return Work{std::move(planned.workloads), planned.spec.text()};
+  Work work{std::move(planned.workloads), {}, planned.spec.text()};
+  for (const PlanKernel& kernel : planned.spec.kernels) {
+    work.names.emplace_back();
+    for (std::size_t i = 0; i < kernel.symbols.size(); ++i)
+      work.names.back().push_back({planned.spec.symbols[static_cast<std::size_t>(kernel.symbols[i])].name, kernel.symbol_names[i]});
+  }
+  return work;
 }
+
+Bindings rename(const Bindings& values, const SymbolNames& names) {
+  Bindings own;
+  for (const auto& [theirs, ours] : names) {
+    if (const auto at = values.find(theirs); at != values.end()) own[ours] = at->second;
+  }
+  return own;
+}
+
+/// What a workload is asked for: shapes to search at, and how often each shape is used.
+struct Demand {
+  std::vector<Bindings> probes;
+  std::vector<ShapeCount> shapes;
+};
 
 /// A run from its first or its next process to its end.
 class Session {
@@ -59,7 +84,7 @@ class Session {
                                    .graph_text = state_.graph_text, .plan_json = work.plan_json,
                                    .created_ns = db::read_clock_ns()}));
     pool_ = std::make_unique<BuildPool>(state_.options.build_threads, &interruption_);
-    list_items(work.workloads);
+    list_items(work);
     fill_context();
     const Status status = tune_items();
     // Whatever ended the run: what it found stays, and it can go on.
@@ -148,12 +173,11 @@ class Session {
     observer_(p);
   }
 
-  /// Winners of this device, toolchain and policy.
+  /// What is served of this device, toolchain and policy.
   Result<std::vector<db::BestEntry>> list_own(const graph::Workload& workload) {
     const JournalKeys& keys = journal_->keys();
-    LW_TRY(auto rows, recorder_.read().list_best({.workload = workload.digest, .device = keys.device,
-                                                  .policy = keys.policy, .state = db::BestState::active}));
-    std::erase_if(rows, [&](const db::BestEntry& e) { return e.best.toolchain != keys.toolchain; });
+    LW_TRY(auto rows, recorder_.read().list_best({.workload = workload.digest, .device = keys.device, .policy = keys.policy}));
+    std::erase_if(rows, [&](const db::BestEntry& e) { return e.best.toolchain != keys.toolchain || !is_served(e.best.state); });
     return rows;
   }
 
@@ -171,7 +195,7 @@ class Session {
     TunedWorkload tuned{.digest = workload.digest, .family = workload.family};
     for (const db::BestEntry& entry : rows) {
       const db::BestRow& best = entry.best;
-      if (!best.verified) return std::optional<TunedWorkload>{};
+      if (!best.verified || best.state == db::BestState::stale) return std::optional<TunedWorkload>{};
       if (!best.complete) continue;
       tuned.complete = true;
       if (tuned.ranges++ == 0) tuned.default_ns = best.default_median_ns, tuned.best_ns = best.median_ns, tuned.compared = true;
@@ -182,17 +206,35 @@ class Session {
     return std::optional<TunedWorkload>{tuned};
   }
 
-  /// Shapes that the user named, and below them those that programs asked for in vain.
-  Result<std::vector<Bindings>> list_asked(const graph::Workload& workload) {
-    std::vector<Bindings> asked = state_.options.probes;
+  /// Shapes that the user named or counted, and those that programs asked for in vain.
+  Result<Demand> list_demand(const graph::Workload& workload, const std::vector<SymbolNames>& uses) {
+    Demand demand;
+    std::map<Bindings, double> counts;
+    const std::vector<Symbol>& symbols = workload.graph.symbols();
+    const auto is_whole = [&](const Bindings& values) {
+      return !symbols.empty() && std::all_of(symbols.begin(), symbols.end(), [&](const Symbol& s) {
+        const auto at = values.find(s.name);
+        return at != values.end() && at->second >= s.lo && at->second <= s.hi;
+      });
+    };
+    for (const SymbolNames& names : uses) {
+      for (const Bindings& probe : state_.options.probes) {
+        if (const Bindings own = rename(probe, names); is_whole(own)) demand.probes.push_back(own);
+      }
+      for (const ShapeCount& shape : state_.options.shapes) {
+        if (const Bindings own = rename(shape.values, names); is_whole(own)) counts[own] += shape.count;
+      }
+    }
     LW_TRY(const auto wanted, recorder_.read().list_wanted());
     std::size_t taken = 0;
     for (const db::WantedRow& row : wanted) {
-      if (row.workload != workload.digest || row.values.empty() || taken == kWantedProbes) continue;
-      asked.push_back(row.values);
-      ++taken;
+      if (row.workload != workload.digest || !is_whole(row.values)) continue;
+      counts[row.values] += static_cast<double>(row.count);
+      if (taken++ < kWantedProbes) demand.probes.push_back(row.values);
     }
-    return asked;
+    for (const auto& [values, count] : counts) demand.shapes.push_back({values, count});
+    if (demand.probes.empty()) demand.probes = choose_typical(demand.shapes);
+    return demand;
   }
 
   Status forget_wanted(const std::string& workload) {
@@ -205,19 +247,20 @@ class Session {
 
   struct Item {
     const graph::Workload* workload = nullptr;
-    int uses = 0;                        ///< kernels of the graph that are this workload
+    std::vector<SymbolNames> uses;       ///< one for each kernel of the graph that is this workload
     std::unique_ptr<WorkloadRun> run;    ///< null: complete before
     TunedWorkload tuned;
   };
 
-  void list_items(const std::vector<graph::Workload>& workloads) {
-    for (const graph::Workload& w : workloads) {
-      const auto same = std::find_if(items_.begin(), items_.end(), [&](const Item& i) { return i.workload->digest == w.digest; });
+  void list_items(const Work& work) {
+    for (std::size_t i = 0; i < work.workloads.size(); ++i) {
+      const graph::Workload& w = work.workloads[i];
+      const auto same = std::find_if(items_.begin(), items_.end(), [&](const Item& item) { return item.workload->digest == w.digest; });
       if (same != items_.end()) {
-        ++same->uses;
+        same->uses.push_back(work.names[i]);
         continue;
       }
-      items_.push_back({.workload = &w, .uses = 1, .tuned = {.digest = w.digest, .family = w.family}});
+      items_.push_back({.workload = &w, .uses = {work.names[i]}, .tuned = {.digest = w.digest, .family = w.family}});
     }
     workload_count_ = static_cast<int>(items_.size());
   }
@@ -252,11 +295,11 @@ class Session {
         item.tuned.why_not = "compile_error: " + subject.error().message();
         continue;
       }
-      LW_TRY(const std::vector<Bindings> asked, list_asked(*item.workload));
-      const ProbePlan probes = plan_probes(subject->symbols, asked, subject->work);
+      LW_TRY(Demand demand, list_demand(*item.workload, item.uses));
+      const ProbePlan probes = plan_probes(subject->symbols, demand.probes, subject->work);
       subject->setup.verify_probes = probes.verify;
       subject->setup.final_probes = probes.verify_finals;
-      item.run = std::make_unique<WorkloadRun>(context_, *item.workload, std::move(*subject), probes);
+      item.run = std::make_unique<WorkloadRun>(context_, *item.workload, std::move(*subject), probes, std::move(demand.shapes));
       LW_CHECK(item.run->open());
       open = i;
       LW_CHECK(item.run->try_defaults());
@@ -276,7 +319,7 @@ class Session {
   /// Of the time left: half of it evenly, half by how much of the graph's time the workload is.
   double share_of(std::size_t at) const {
     double all = 0, count = 0;
-    const auto weigh = [](const Item& i) { return i.run->default_ns() * i.uses; };
+    const auto weigh = [](const Item& i) { return i.run->default_ns() * static_cast<double>(i.uses.size()); };
     for (std::size_t i = at; i < items_.size(); ++i) {
       if (items_[i].run == nullptr || !items_[i].run->has_default()) continue;
       all += weigh(items_[i]);
@@ -365,7 +408,7 @@ Result<std::vector<NextGraph>> list_wanted_workloads(const std::string& database
     const auto count = counts.extract(row.workload);
     if (count.empty()) continue;
     const auto workload = graph::parse_workload(row.workload_text);
-    if (workload.ok()) wanted.push_back({count.mapped(), {workload->family + " " + row.workload.substr(0, 12), row.workload_text, {}}});
+    if (workload.ok()) wanted.push_back({count.mapped(), {workload->family + " " + row.workload.substr(0, 12), row.workload_text, {}, {}}});
   }
   std::stable_sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<NextGraph> out;
@@ -381,7 +424,7 @@ Result<std::vector<TuneReport>> tune_all_with(const Workbench& bench, const std:
   std::vector<NextGraph> graphs;
   for (const TuneJob& job : jobs) {
     LW_CHECK(graph::check_computes(job.graph));
-    graphs.push_back({job.graph.name(), job.graph.text(), job.probes});
+    graphs.push_back({job.graph.name(), job.graph.text(), job.probes, job.shapes});
   }
   return run_each(bench, std::move(graphs), options, observer, stop);
 }
@@ -394,7 +437,7 @@ Result<std::vector<TuneReport>> tune_wanted_with(const Workbench& bench, const T
 
 Result<TuneReport> tune_with(const Workbench& bench, const Graph& graph, const TuneOptions& options,
                              const TuneObserver& observer, const std::atomic<bool>* cancel) {
-  LW_TRY(auto reports, tune_all_with(bench, {{graph, options.probes}}, options, observer, {.cancel = cancel}));
+  LW_TRY(auto reports, tune_all_with(bench, {{graph, options.probes, options.shapes}}, options, observer, {.cancel = cancel}));
   return std::move(reports.front());
 }
 

@@ -10,8 +10,10 @@ constexpr std::size_t kKeptAtProbe = 8;
 
 }  // namespace
 
-WorkloadRun::WorkloadRun(RunContext& context, const graph::Workload& workload, Subject subject, ProbePlan probes)
-    : context_(context), workload_(workload), subject_(std::move(subject)), probes_(std::move(probes)) {
+WorkloadRun::WorkloadRun(RunContext& context, const graph::Workload& workload, Subject subject, ProbePlan probes,
+                         std::vector<ShapeCount> shapes)
+    : context_(context), workload_(workload), subject_(std::move(subject)), probes_(std::move(probes)),
+      shapes_(std::move(shapes)) {
   result_.digest = workload.digest;
   result_.family = workload.family;
 }
@@ -191,9 +193,10 @@ Status WorkloadRun::try_defaults() {
     if (serves_everything(contenders_.back())) break;
   }
   if (default_ == nullptr) return Unit{};
-  LW_TRY(const auto stored, context_.journal->recorder().read().list_best(
-                                {.workload = workload_.digest, .device = context_.journal->keys().device,
-                                 .policy = context_.journal->keys().policy, .state = db::BestState::active}));
+  LW_TRY(auto stored, context_.journal->recorder().read().list_best(
+                          {.workload = workload_.digest, .device = context_.journal->keys().device,
+                           .policy = context_.journal->keys().policy}));
+  std::erase_if(stored, [](const db::BestEntry& e) { return !is_served(e.best.state); });
   std::vector<Served> served;
   for (Contender& c : contenders_) {
     // The preferred default, and below it the first one that asks for nothing.

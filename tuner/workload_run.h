@@ -15,6 +15,7 @@
 #include "tuner/journal.h"
 #include "tuner/probes.h"
 #include "tuner/race.h"
+#include "tuner/range_probes.h"
 #include "tuner/ranges.h"
 #include "tuner/search.h"
 #include "tuner/tuner.h"
@@ -52,7 +53,8 @@ struct Contender {
 
 class WorkloadRun {
  public:
-  WorkloadRun(RunContext& context, const graph::Workload& workload, Subject subject, ProbePlan probes);
+  WorkloadRun(RunContext& context, const graph::Workload& workload, Subject subject, ProbePlan probes,
+              std::vector<ShapeCount> shapes);
 
   /// Opens the device and the journal for this workload; again after another workload was open.
   Status open();
@@ -92,9 +94,10 @@ class WorkloadRun {
   Status decide_box(const std::vector<Contender*>& finalists);
   class RangeTimes;
   Status decide_ranges(const std::vector<Contender*>& finalists, double deadline_s);
-  std::vector<RangeCandidate> describe_finalists(const std::vector<Contender*>& finalists) const;
+  std::string_view name_shape(const Bindings& shape) const;
+  std::vector<Bindings> list_range_probes() const;
   Status serve_ranges(const std::vector<Contender*>& finalists, const std::vector<ServedRange>& ranges,
-                      const std::vector<std::int64_t>& used, RangeTimes& times);
+                      const std::vector<Bindings>& used, RangeTimes& times);
   struct Served {
     Guard guard;
     Contender* contender = nullptr;
@@ -119,6 +122,7 @@ class WorkloadRun {
   const graph::Workload& workload_;
   Subject subject_;
   ProbePlan probes_;
+  std::vector<ShapeCount> shapes_;           ///< what is known of how often shapes are used
   std::vector<std::string> probe_digests_;   ///< of probes_.search
   std::list<Contender> contenders_;          ///< those worth keeping; addresses stay
   Contender* default_ = nullptr;             ///< measured, verified, serves everything when any does

@@ -30,7 +30,7 @@ std::uint64_t mix_seed(std::uint64_t seed, const std::string& word) {
 Status WorkloadRun::search(double deadline_s) {
   if (default_ == nullptr || context_.now_s() >= deadline_s) return Unit{};
   const double from_s = context_.now_s();
-  const bool has_ranges = subject_.symbols.size() == 1;
+  const bool has_ranges = !subject_.symbols.empty();
   const double search_end_s = deadline_s - (deadline_s - from_s) * (has_ranges ? 0.3 : 0.1);
   const std::size_t count = probes_.search.size();
   double used_share = 0;

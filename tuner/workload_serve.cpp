@@ -12,8 +12,9 @@ constexpr std::size_t kFinalistsAtBox = 4;
 constexpr std::size_t kFinalistsAtProbe = 2;
 constexpr int kFinalRounds = 9;
 constexpr int kRangeRounds = 5;
-constexpr int kRangeProbes = 12;
-constexpr int kHeldOutProbes = 6;
+constexpr int kRangeProbes = 12, kRangeProbesOfSeveral = 20;  ///< of one symbol, and of several
+constexpr int kHeldOutProbes = 6, kHeldOutProbesOfSeveral = 10;
+constexpr std::size_t kCountedProbes = 6;  ///< of the shapes that are used most
 
 /// One that fails in later rounds has no time.
 void add_samples(Final& f, const Final& more) {
@@ -129,7 +130,7 @@ Status WorkloadRun::decide(double deadline_s) {
   }
   if (finalists.empty()) return context_.journal->flush();
   const bool general = std::any_of(finalists.begin(), finalists.end(), [&](Contender* c) { return serves_everything(*c); });
-  if (subject_.symbols.size() == 1 && general) return decide_ranges(finalists, deadline_s);
+  if (!subject_.symbols.empty() && general) return decide_ranges(finalists, deadline_s);
   return decide_box(finalists);
 }
 
@@ -184,41 +185,42 @@ Status WorkloadRun::decide_box(const std::vector<Contender*>& finalists) {
   return Unit{};
 }
 
-/// Times of the finalists at values of the symbol, within a time limit.
+/// Times of the finalists at shapes, within a time limit.
 class WorkloadRun::RangeTimes {
  public:
-  RangeTimes(WorkloadRun& run, const std::vector<Contender*>& finalists, std::string symbol, std::int64_t main)
-      : run_(run), finalists_(finalists), symbol_(std::move(symbol)), main_(main) {}
+  RangeTimes(WorkloadRun& run, const std::vector<Contender*>& finalists) : run_(run), finalists_(finalists) {}
 
-  const std::vector<Final>& measure(std::int64_t value, std::string_view role) {
-    const auto known = times_.find(value);
+  const std::vector<Final>& measure(const Bindings& shape, std::string_view role) {
+    const auto known = times_.find(shape);
     if (known != times_.end()) return known->second;
-    return times_[value] = run_.measure_finals(finalists_, {{symbol_, value}}, kRangeRounds, role);
+    return times_[shape] = run_.measure_finals(finalists_, shape, kRangeRounds, role);
   }
-  bool is_measured(std::int64_t value) const {
-    const auto known = times_.find(value);
+  bool is_measured(const Bindings& shape) const {
+    const auto known = times_.find(shape);
     return known != times_.end() &&
            std::any_of(known->second.begin(), known->second.end(), [](const Final& f) { return f.summary.n > 0; });
   }
-  /// Whether a finalist looks slower than the default at a measured value, but may be as fast: worth more samples, since
+  /// Whether a finalist looks slower than the default at a measured shape, but may be as fast: worth more samples, since
   /// the default serves wherever the doubt stays.
-  bool is_in_doubt(std::int64_t value) const { return !find_doubtful(value).empty(); }
+  bool is_in_doubt(const Bindings& shape) const { return !find_doubtful(shape).empty(); }
   /// Measures the default again, in turn with those in doubt.
-  void settle(std::int64_t value, std::string_view role) {
-    std::vector<Final>& finals = times_.at(value);
-    std::vector<std::size_t> position = find_doubtful(value);
+  void settle(const Bindings& shape, std::string_view role) {
+    std::vector<Final>& finals = times_.at(shape);
+    std::vector<std::size_t> position = find_doubtful(shape);
     position.push_back(default_position());
     std::vector<Contender*> again;
     for (const std::size_t i : position) again.push_back(finalists_[i]);
-    const std::vector<Final> more = run_.measure_finals(again, {{symbol_, value}}, kFinalRounds, role);
+    const std::vector<Final> more = run_.measure_finals(again, shape, kFinalRounds, role);
     for (std::size_t i = 0; i < more.size(); ++i) add_samples(finals[position[i]], more[i]);
   }
-  /// Seconds that `rounds` at a value will take, from the times at the main probe.
-  double estimate_s(std::int64_t value, int rounds = kRangeRounds) const {
+  /// Seconds that `rounds` at a shape will take, from the times at the main probe.
+  double estimate_s(const Bindings& shape, int rounds = kRangeRounds) const {
+    const Bindings& main = run_.probes_.search.front();
     double launches_ns = 0;
-    for (const Final& f : times_.at(main_)) launches_ns += f.summary.median;
-    const double scale = std::max(1.0, static_cast<double>(value) / static_cast<double>(std::max<std::int64_t>(main_, 1)));
-    // One warm and one timed launch, or a batch, for each sample; buffers are filled anew for each value.
+    for (const Final& f : times_.at(main)) launches_ns += f.summary.median;
+    const WorkEstimate& work = run_.subject_.work;
+    const double scale = std::max({1.0, measure_volume(shape) / measure_volume(main), work ? work(shape) / std::max(1.0, work(main)) : 0});
+    // One warm and one timed launch, or a batch, for each sample; buffers are filled anew for each shape.
     return rounds * (2 * launches_ns * scale * 1e-9 + 3e-4 * static_cast<double>(finalists_.size())) + 0.05;
   }
 
@@ -226,9 +228,9 @@ class WorkloadRun::RangeTimes {
   std::size_t default_position() const {
     return static_cast<std::size_t>(std::find(finalists_.begin(), finalists_.end(), run_.default_) - finalists_.begin());
   }
-  std::vector<std::size_t> find_doubtful(std::int64_t value) const {
+  std::vector<std::size_t> find_doubtful(const Bindings& shape) const {
     std::vector<std::size_t> doubtful;
-    const std::vector<Final>& finals = times_.at(value);
+    const std::vector<Final>& finals = times_.at(shape);
     const std::size_t base = default_position();
     if (base >= finals.size() || finals[base].summary.n == 0) return doubtful;
     const Summary& baseline = finals[base].summary;
@@ -241,88 +243,86 @@ class WorkloadRun::RangeTimes {
 
   WorkloadRun& run_;
   const std::vector<Contender*>& finalists_;
-  std::string symbol_;
-  std::int64_t main_;
-  std::map<std::int64_t, std::vector<Final>> times_;
+  std::map<Bindings, std::vector<Final>> times_;
 };
 
-std::vector<RangeCandidate> WorkloadRun::describe_finalists(const std::vector<Contender*>& finalists) const {
-  const Symbol& symbol = subject_.symbols.front();
-  std::vector<RangeCandidate> candidates;
-  for (const Contender* c : finalists) {
-    const Guard& guard = c->candidate.artifact->guard;
-    RangeCandidate r{.digest = c->row.digest, .guard = {.name = symbol.name, .lo = symbol.lo, .hi = symbol.hi}};
-    for (const SymbolGuard& g : guard.symbols) {
-      if (g.name == symbol.name) r.guard = {g.name, std::max(g.lo, symbol.lo), std::min(g.hi, symbol.hi), g.multiple_of};
-    }
-    // Alignment is no matter of the symbol's value: such a candidate lies over the others like one that needs multiples.
-    r.lies_over = guard.alignment_bytes > 1;
-    candidates.push_back(std::move(r));
+std::string_view WorkloadRun::name_shape(const Bindings& shape) const {
+  const auto all_at = [&](std::int64_t Symbol::*end) {
+    return std::all_of(subject_.symbols.begin(), subject_.symbols.end(), [&](const Symbol& s) { return shape.at(s.name) == s.*end; });
+  };
+  return shape == probes_.search.front() ? "middle" : all_at(&Symbol::lo) ? "low" : all_at(&Symbol::hi) ? "high" : "ragged";
+}
+
+/// Where finalists are measured: what was searched, the shapes used most, and a design over the box, cheap ones first.
+std::vector<Bindings> WorkloadRun::list_range_probes() const {
+  std::vector<Bindings> shapes = probes_.search;
+  std::vector<ShapeCount> counted = shapes_;
+  std::stable_sort(counted.begin(), counted.end(), [](const ShapeCount& a, const ShapeCount& b) { return a.count > b.count; });
+  for (std::size_t i = 0; i < counted.size() && i < kCountedProbes; ++i) add_unique(shapes, counted[i].values);
+  for (const Bindings& shape : choose_range_probes(subject_.symbols, subject_.symbols.size() == 1 ? kRangeProbes : kRangeProbesOfSeveral)) {
+    add_unique(shapes, shape);
   }
-  return candidates;
+  std::stable_sort(shapes.begin() + static_cast<std::ptrdiff_t>(probes_.search.size()), shapes.end(),
+                   [](const Bindings& a, const Bindings& b) { return measure_volume(a) < measure_volume(b); });
+  return shapes;
 }
 
 Status WorkloadRun::decide_ranges(const std::vector<Contender*>& finalists, double deadline_s) {
-  const Symbol& symbol = subject_.symbols.front();
-  const std::int64_t main = probes_.search.front().at(symbol.name);
-  RangeTimes times(*this, finalists, symbol.name, main);
-  std::vector<std::int64_t> values, used;
-  for (const Bindings& probe : probes_.search) values.push_back(probe.at(symbol.name));
-  for (const std::int64_t v : choose_range_probes(symbol.lo, symbol.hi, kRangeProbes)) {
-    if (std::find(values.begin(), values.end(), v) == values.end()) values.push_back(v);
-  }
-  const std::vector<std::int64_t> held_out = choose_held_out(symbol.lo, symbol.hi, values, kHeldOutProbes, context_.options->seed);
-  const auto role_of = [&](std::int64_t v) {
-    return v == main ? "middle" : v == symbol.lo ? "low" : v == symbol.hi ? "high" : "ragged";
-  };
-  times.measure(main, role_of(main));
-  // Cheap values first after those that were searched; what does not fit into the time left is not measured, and the
-  // range of the nearest measured value extends over it. A quarter of the time is kept for the held-out values.
-  std::stable_sort(values.begin() + static_cast<std::ptrdiff_t>(probes_.search.size()), values.end());
+  const Bindings& main = probes_.search.front();
+  RangeTimes times(*this, finalists);
+  const std::vector<Bindings> shapes = list_range_probes();
+  std::vector<Bindings> used;
+  const int held_out_count = subject_.symbols.size() == 1 ? kHeldOutProbes : kHeldOutProbesOfSeveral;
+  const std::vector<Bindings> held_out = choose_held_out(subject_.symbols, shapes, held_out_count, context_.options->seed, shapes_);
+  times.measure(main, name_shape(main));
+  // What does not fit into the time left is not measured, and the range of the nearest measured shape extends over it. A
+  // quarter of the time is kept for the held-out shapes.
   const double held_out_from_s = deadline_s - 0.25 * std::max(0.0, deadline_s - context_.now_s());
-  for (const std::int64_t v : values) {
+  for (const Bindings& shape : shapes) {
     if (context_.is_cancelled()) return context_.journal->flush();
-    if (v != main && context_.now_s() + times.estimate_s(v) > held_out_from_s) continue;
+    if (shape != main && context_.now_s() + times.estimate_s(shape) > held_out_from_s) continue;
     tell("ranges", false);
-    times.measure(v, role_of(v));
-    if (times.is_measured(v)) used.push_back(v);
+    times.measure(shape, name_shape(shape));
+    if (times.is_measured(shape)) used.push_back(shape);
   }
-  for (const std::int64_t v : used) {
+  for (const Bindings& shape : used) {
     if (context_.is_cancelled()) return context_.journal->flush();
-    if (!times.is_in_doubt(v) || context_.now_s() + times.estimate_s(v, kFinalRounds) > held_out_from_s) continue;
+    if (!times.is_in_doubt(shape) || context_.now_s() + times.estimate_s(shape, kFinalRounds) > held_out_from_s) continue;
     tell("ranges", false);
-    times.settle(v, role_of(v));
+    times.settle(shape, name_shape(shape));
   }
-  std::sort(used.begin(), used.end());
-  for (const std::int64_t v : held_out) {
+  std::stable_sort(used.begin(), used.end(), [](const Bindings& a, const Bindings& b) { return measure_volume(a) < measure_volume(b); });
+  std::vector<Bindings> judged;
+  for (const Bindings& shape : held_out) {
     if (context_.is_cancelled()) return context_.journal->flush();
-    if (used.empty() || v > used.back() || context_.now_s() + times.estimate_s(v) > deadline_s) continue;
-    times.measure(v, "held_out");
+    const bool too_large = used.empty() || measure_volume(shape) > measure_volume(used.back());
+    if (too_large || context_.now_s() + times.estimate_s(shape) > deadline_s) continue;
+    times.measure(shape, "held_out");
+    if (times.is_measured(shape)) judged.push_back(shape);
   }
-  std::vector<std::int64_t> judged;
-  std::copy_if(held_out.begin(), held_out.end(), std::back_inserter(judged), [&](std::int64_t v) { return times.is_measured(v); });
   if (used.empty() || context_.is_cancelled()) return context_.journal->flush();
-  RangeRule rule;
+  RangeProblem problem{.symbols = subject_.symbols, .probes = used, .weights = weigh_probes(subject_.symbols, used, shapes_), .held_out = judged};
+  for (const Contender* c : finalists) problem.candidates.push_back({.digest = c->row.digest, .guard = c->candidate.artifact->guard});
+  problem.rule.most_variants = context_.options->max_variants;
   const auto default_at = std::find(finalists.begin(), finalists.end(), default_);
-  if (default_at != finalists.end() && serves_everything(*default_)) rule.baseline = static_cast<int>(default_at - finalists.begin());
-  const auto cost = [&](int c, std::int64_t value) -> RangeTime {
-    const bool late = !times.is_measured(value) && context_.now_s() + times.estimate_s(value) > deadline_s;
+  if (default_at != finalists.end() && serves_everything(*default_)) problem.rule.baseline = static_cast<int>(default_at - finalists.begin());
+  problem.cost = [&](int c, const Bindings& shape) -> RangeTime {
+    const bool late = !times.is_measured(shape) && context_.now_s() + times.estimate_s(shape) > deadline_s;
     if (late || context_.is_cancelled()) return kInfinity;
-    const Summary& s = times.measure(value, "ragged")[static_cast<std::size_t>(c)].summary;
+    const Summary& s = times.measure(shape, "ragged")[static_cast<std::size_t>(c)].summary;
     return s.n > 0 ? RangeTime(s.median, s.low, s.high) : RangeTime(kInfinity);
   };
-  const auto ranges = split_ranges(symbol.lo, symbol.hi, describe_finalists(finalists), used, judged, cost, rule);
+  const auto ranges = split_ranges(problem);
   if (context_.is_cancelled()) return context_.journal->flush();
   return serve_ranges(finalists, ranges, used, times);
 }
 
 Status WorkloadRun::serve_ranges(const std::vector<Contender*>& finalists, const std::vector<ServedRange>& ranges,
-                                 const std::vector<std::int64_t>& used, RangeTimes& times) {
-  const Symbol& symbol = subject_.symbols.front();
-  const std::int64_t main = probes_.search.front().at(symbol.name);
+                                 const std::vector<Bindings>& used, RangeTimes& times) {
+  const Bindings& main = probes_.search.front();
   const auto default_at = static_cast<std::size_t>(std::find(finalists.begin(), finalists.end(), default_) - finalists.begin());
-  const auto time_of = [&](std::size_t c, std::int64_t v) {
-    return c < finalists.size() ? times.measure(v, "ragged")[c].summary : Summary{};
+  const auto time_of = [&](std::size_t c, const Bindings& shape) {
+    return c < finalists.size() ? times.measure(shape, "ragged")[c].summary : Summary{};
   };
   std::vector<Served> served;
   result_.worst_loss = result_.mean_loss = 0;
@@ -330,21 +330,20 @@ Status WorkloadRun::serve_ranges(const std::vector<Contender*>& finalists, const
   bool has_main = false;
   for (const ServedRange& r : ranges) {
     const auto c = static_cast<std::size_t>(r.candidate);
-    Served s{.guard = {.symbols = {{symbol.name, r.lo, r.hi, r.multiple_of}}}, .contender = finalists[c]};
-    s.guard = Guard::both(s.guard, finalists[c]->candidate.artifact->guard);
+    Served s{.guard = r.guard, .contender = finalists[c]};
     s.worst_loss = r.worst_loss;
     s.mean_loss = r.mean_loss;
     s.held_out = r.held_out;
     double logs = 0;
     int count = 0;
-    for (const std::int64_t v : used) {
-      if (v < r.lo || v > r.hi || v % r.multiple_of != 0) continue;
-      const Summary mine = time_of(c, v), base = time_of(default_at, v);
+    for (const Bindings& shape : used) {
+      if (!r.guard.holds(shape)) continue;
+      const Summary mine = time_of(c, shape), base = time_of(default_at, shape);
       if (mine.n == 0 || base.n == 0) continue;
       logs += std::log(base.median / mine.median);
       ++count;
-      if (s.median_ns == 0 || v <= main) s.median_ns = mine.median, s.default_ns = base.median;
-      if (v == main && !has_main) {  // ranges that lie over others come first, and serve first
+      if (s.median_ns == 0 || measure_volume(shape) <= measure_volume(main)) s.median_ns = mine.median, s.default_ns = base.median;
+      if (shape == main && !has_main) {  // ranges that lie over others come first, and serve first
         has_main = true;
         result_.default_ns = base.median;
         result_.best_ns = mine.median;

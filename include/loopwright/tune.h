@@ -14,6 +14,12 @@
 
 namespace loopwright {
 
+/// How often a shape is used.
+struct ShapeCount {
+  Bindings values;                 ///< of each symbol of the graph
+  double count = 1;                ///< above 0
+};
+
 struct TuneOptions {
   std::string database;            ///< path; created when missing
   Target target;                   ///< default: this machine
@@ -23,7 +29,9 @@ struct TuneOptions {
   std::string search = "evolution";  ///< `random`, `evolution`
   bool cost_model = true;
   int build_threads = 0;           ///< 0 = cores
-  std::vector<Bindings> probes;    ///< extra probe shapes asked for by the user
+  std::vector<Bindings> probes;    ///< extra probe shapes asked for by the user, by the graph's symbols
+  std::vector<ShapeCount> shapes;  ///< what the expected loss is weighed by; empty: even over the symbols' logarithms
+  int max_variants = 6;            ///< different schedules that serve one kernel's ranges
   /// `cpu`, `cuda` or `cuda:N`; the target must be the device's (see device_target). `cuda:N+reused` measures with one
   /// set of buffers, which stays in the L2 if it fits; without it buffers are rotated, so that nothing does.
   std::string device = "cpu";
@@ -69,6 +77,7 @@ struct TuneReport {
 struct TuneJob {
   Graph graph;
   std::vector<Bindings> probes;    ///< as TuneOptions::probes
+  std::vector<ShapeCount> shapes;  ///< as TuneOptions::shapes
 };
 
 /// How a run is ended from outside.
@@ -85,7 +94,7 @@ struct TuneStop {
 Result<TuneReport> tune(const Graph& graph, const TuneOptions& options, const TuneObserver& observer = {},
                         const std::atomic<bool>* cancel = nullptr);
 /// Several graphs one after the other, a run each. The budget is for all of them; what one leaves goes to the next.
-/// TuneOptions::probes is not used.
+/// TuneOptions::probes and shapes are not used.
 Result<std::vector<TuneReport>> tune_all(const std::vector<TuneJob>& jobs, const TuneOptions& options,
                                          const TuneObserver& observer = {}, const TuneStop& stop = {});
 /// The workloads that programs asked the database for in vain (Runtime::flush_wanted), what they asked for most first, at
@@ -115,5 +124,27 @@ struct RebuildReport {
 /// says whether it can be built, and changes nothing in the database.
 /// Of the options database, target, device, worker_path, seed and command_line count.
 Result<RebuildReport> rebuild(const TuneOptions& options, const TuneStop& stop = {});
+
+/// One stored winner, measured again.
+struct CanaryReading {
+  std::string workload;            ///< digest
+  std::string label, range;        ///< template and picks; the guard it serves
+  Bindings shape;                  ///< where
+  double stored_ns = 0, now_ns = 0;  ///< medians; now_ns 0: it was not measured, `note` says why
+  bool drifted = false;            ///< beyond the noise of both, and by more than 5 %
+  std::string note;
+};
+struct CanaryReport {
+  std::vector<CanaryReading> readings;
+  int measured = 0, drifted = 0;
+  int stale = 0;                   ///< rows that are stale from now on
+  int fresh = 0;                   ///< rows that were stale, took their stored time again, and are served as before
+  bool cancelled = false;
+};
+/// Measures up to `count` winners of this device, policy and generator again, those first that were measured longest ago,
+/// of each workload in turn. One whose time is another one becomes stale: it serves after those that are not, and the next
+/// run tunes its workload again. Where more than half of at least three did, all rows of the same device, toolchain and
+/// policy become stale. Of the options database, target, device, worker_path, seed and command_line count.
+Result<CanaryReport> check_drift(const TuneOptions& options, int count, const TuneStop& stop = {});
 
 }  // namespace loopwright

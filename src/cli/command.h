@@ -74,9 +74,13 @@ void add_tune(CLI::App& app, Context& context);  // tune, resume
 void add_run(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
 void add_show(CLI::App& app, Context& context);
+void add_report(CLI::App& app, Context& context);
 void add_lookup(CLI::App& app, Context& context);  // lookup, explain
 void add_devices(CLI::App& app, Context& context);
-void add_db(CLI::App& app, Context& context);  // db info|list|merge|diff|import|rebuild|export|doctor|prune
+void add_db(CLI::App& app, Context& context);  // db info|list|merge|diff|import|rebuild|export|prune, and add_doctor's
+void add_doctor(CLI::App& db, Context& context);  // db doctor
+/// Opening a damaged file advises to use the doctor, who could not open it either.
+Error advise_otherwise(Error error);
 void add_quickstart(CLI::App& app, Context& context);
 
 }  // namespace loopwright::cli

@@ -1,4 +1,4 @@
-// db info|list|merge|diff|import|rebuild|export|doctor|prune.
+// db info|list|merge|diff|import|rebuild|export|prune; doctor.cpp has db doctor.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -164,28 +164,6 @@ Result<Exit> run_diff(const std::string& first, const std::string& second, const
   return kOk;
 }
 
-/// Opening a damaged file advises to use the very command that could not open it.
-Error advise_otherwise(Error error) {
-  if (error.code == ErrorCode::db_corrupt)
-    error.works = "a copy of the file, or a new one: move it away and tune again; nothing in it was changed";
-  return error;
-}
-
-Result<Exit> run_doctor(const std::string& path, const Context& context) {
-  const Result<db::CheckReport> checked = db::check_file(path);
-  if (!checked.ok()) return advise_otherwise(checked.error());
-  const db::CheckReport& report = *checked;
-  if (context.json) {
-    nlohmann::json rows = nlohmann::json::array();
-    for (const auto& f : report.findings)
-      rows.push_back({{"severity", std::string(name(f.severity))}, {"check", f.check}, {"detail", f.detail}});
-    print_json(rows);
-  } else {
-    fmt::print("{}", printable(report.text()));
-  }
-  return report.is_damaged() ? kDatabase : kOk;
-}
-
 void add_readers(CLI::App& db, Context& context) {
   auto path = std::make_shared<std::string>("loopwright.db");
   CLI::App* info = db.add_subcommand("info", "what a database is and how much it holds");
@@ -206,12 +184,6 @@ void add_readers(CLI::App& db, Context& context) {
   diff->add_option("first", *first, "a database")->required();
   diff->add_option("second", *second, "another")->required();
   set_body(diff, context, [first, second, &context] { return run_diff(*first, *second, context); });
-
-  auto doctor_path = std::make_shared<std::string>("loopwright.db");
-  CLI::App* doctor =
-      db.add_subcommand("doctor", "check a database: integrity, digests, orphans, file system, permissions");
-  doctor->add_option("file", *doctor_path, "the database")->capture_default_str();
-  set_body(doctor, context, [doctor_path, &context] { return run_doctor(*doctor_path, context); });
 }
 
 struct ExchangeArguments {
@@ -373,7 +345,7 @@ Result<Exit> run_prune(PruneArguments a, const Context& context) {
 
 void add_prune(CLI::App& db, Context& context) {
   auto a = std::make_shared<PruneArguments>();
-  CLI::App* prune = db.add_subcommand("prune", "remove what nobody needs; never what is served");
+  CLI::App* prune = db.add_subcommand("prune", "remove what nobody needs; of what is served only stale rows, when --state says so");
   prune->add_option("file", a->path, "the database")->capture_default_str();
   prune->add_option("--older-than", a->older_than, "only rows older than this: 30d, 12h");
   prune->add_option("--device", a->device, "only rows of this device (its digest, or how that begins)");
@@ -393,6 +365,7 @@ void add_db(CLI::App& app, Context& context) {
   db->require_subcommand(1);
   db->fallthrough();
   add_readers(*db, context);
+  add_doctor(*db, context);
   add_exchange(*db, context);
   add_rebuild(*db, context);
   add_prune(*db, context);

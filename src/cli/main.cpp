@@ -101,6 +101,7 @@ int run(int argc, char** argv) {
   add_run(app, context);
   add_bench(app, context);
   add_show(app, context);
+  add_report(app, context);
   add_lookup(app, context);
   add_devices(app, context);
   add_db(app, context);

@@ -12,6 +12,7 @@
 #include "src/cli/output.h"
 #include "src/cli/progress.h"
 #include "src/cli/report.h"
+#include "src/cli/shapes_file.h"
 #include "src/cli/tune_files.h"
 
 namespace loopwright::cli {
@@ -22,7 +23,7 @@ struct TuneArguments {
   bool wanted = false;
   std::string budget = "5m";
   TuneOptions options;
-  std::vector<std::string> probes;
+  ShapeRequest shapes;
   bool no_cost_model = false;
 };
 
@@ -66,14 +67,15 @@ Result<std::vector<TuneReport>> watch(TuneOptions options, double budget_s, cons
 }
 
 Result<Exit> run_tune(TuneArguments arguments, const Context& context) {
-  if (arguments.wanted == !arguments.files.empty() || (arguments.wanted && !arguments.probes.empty()))
-    return Error{ErrorCode::wrong_arguments, "tune", arguments.wanted ? "--wanted beside files or --shapes" : "neither files nor --wanted",
-                 "", "graph files, with --shapes or not; or --wanted alone, which takes what programs asked the database for"};
+  const bool has_shapes = !arguments.shapes.probes.empty() || !arguments.shapes.counted_in.empty();
+  if (arguments.wanted == !arguments.files.empty() || (arguments.wanted && has_shapes))
+    return Error{ErrorCode::wrong_arguments, "tune", arguments.wanted ? "--wanted beside files, --shapes or --shapes-from" : "neither files nor --wanted",
+                 "", "graph files, with shapes or without; or --wanted alone, which takes what programs asked the database for"};
   LW_TRY(const double budget_s, parse_duration_s(arguments.budget));
   arguments.options.cost_model = !arguments.no_cost_model;
   LW_TRY(const std::vector<TuneReport> reports,
          arguments.wanted ? watch(arguments.options, budget_s, context, tune_wanted)
-                          : tune_files(arguments.files, arguments.options, budget_s, arguments.probes, context));
+                          : tune_files(arguments.files, arguments.options, budget_s, arguments.shapes, context));
   if (arguments.wanted && reports.empty()) {
     if (context.json) print_json(nlohmann::json::array());
     else fmt::print("nothing is wanted of {}\n", arguments.options.database);
@@ -93,12 +95,16 @@ Result<Exit> run_resume(const std::string& database, const std::string& run, con
 }  // namespace
 
 Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files, TuneOptions options, double budget_s,
-                                           const std::vector<std::string>& probes, const Context& context) {
+                                           const ShapeRequest& shapes, const Context& context) {
   std::vector<TuneJob> jobs;
   for (const std::string& file : files) {
     LW_TRY(Graph graph, Graph::load(file));
-    LW_TRY(auto own, parse_probes(probes, graph));
-    jobs.push_back({std::move(graph), std::move(own)});
+    LW_TRY(auto probes, parse_probes(shapes.probes, graph));
+    std::vector<ShapeCount> counts;
+    if (!shapes.counted_in.empty()) {
+      LW_TRY(counts, read_shape_counts(shapes.counted_in, graph.symbols()));
+    }
+    jobs.push_back({std::move(graph), std::move(probes), std::move(counts)});
   }
   return watch(std::move(options), budget_s, context, [&](const TuneOptions& o, const TuneObserver& observer, const TuneStop& stop) {
     return tune_all(jobs, o, observer, stop);
@@ -126,7 +132,12 @@ void add_tune(CLI::App& app, Context& context) {
   tune->add_option("--jobs", arguments->options.build_threads, "threads that compile; 0 = all cores")
       ->check(kCount)
       ->check(CLI::Range(0, kMostBuildThreads));
-  tune->add_option("--shapes", arguments->probes, "a shape to tune for besides the range's own: tokens=4096");
+  tune->add_option("--shapes", arguments->shapes.probes, "a shape to tune for besides the range's own: tokens=4096");
+  tune->add_option("--shapes-from", arguments->shapes.counted_in,
+                   "a file that says how often each shape is used: what the ranges are made for");
+  tune->add_option("--max-variants", arguments->options.max_variants, "different schedules that may serve one kernel")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   tune->add_option("--worker", arguments->options.worker_path,
                    "the program that measures (default: beside this one)");
   tune->add_option("--device", arguments->options.device,

@@ -9,9 +9,15 @@
 
 namespace loopwright::cli {
 
+/// Shapes that a user named.
+struct ShapeRequest {
+  std::vector<std::string> probes;  ///< `tokens=4096,batch=2` each
+  std::string counted_in;           ///< a file of read_shape_counts; empty: none
+};
+
 /// The budget is for all files together; what one leaves goes to the next. `options` gives everything but target,
-/// budget, probes and command line. When it is interrupted amid something long, it prints the reports and ends the process.
-Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files, TuneOptions options, double budget_s, const std::vector<std::string>& probes,
-                                           const Context& context);
+/// budget, shapes and command line. When it is interrupted amid something long, it prints the reports and ends the process.
+Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files, TuneOptions options, double budget_s,
+                                           const ShapeRequest& shapes, const Context& context);
 
 }  // namespace loopwright::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <tuple>
 
 #include "src/runtime/jit_hook.h"
 #include "src/support/text.h"
@@ -104,6 +105,8 @@ Result<PlanSpec> find_plan(const std::vector<Layer>& layers, const std::string& 
 
 struct Lookup::Found {
   Variant variant;
+  bool is_stale = false;
+  double distance = 0;    ///< between the devices
   std::size_t order = 0;  ///< layer first, then place within the file
 };
 
@@ -114,7 +117,7 @@ KernelVariants Lookup::find_variants(const PlanKernel& kernel, const std::vector
   for (const Layer& layer : layers_)
     if (layer.query) read_layer(layer, kernel, found, out);
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    return a.variant.match != b.variant.match ? a.variant.match < b.variant.match : a.order < b.order;
+    return std::tie(a.variant.match, a.is_stale, a.distance, a.order) < std::tie(b.variant.match, b.is_stale, b.distance, b.order);
   });
 
   std::vector<Found> tuned;
@@ -195,7 +198,7 @@ void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vecto
     variant.loss_mean = row.best.mean_loss;
     variant.loss_worst = row.best.worst_loss;
     variant.match = row.quality;
-    found.push_back({std::move(variant), found.size()});
+    found.push_back({std::move(variant), row.best.state == db::BestState::stale, row.distance, found.size()});
   }
 }
 

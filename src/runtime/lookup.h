@@ -37,8 +37,8 @@ struct KernelVariants {
   std::size_t stand_ins = 0;       ///< how many of the last variants are tuned ones outside their tuned range
 };
 
-/// Rows of all layers merged: tuned before untuned, then better matches, then earlier layers, then the order within a
-/// file (narrow ranges first). Of equal guards and matches only the first is kept. Binaries that came from another
+/// Rows of all layers merged: tuned before untuned, then better matches, then what is not stale, then nearer devices, then
+/// earlier layers, then the order within a file (narrow ranges first). Of equal guards and matches only the first is kept. Binaries that came from another
 /// machine's database are never loaded.
 class Lookup {
  public:

@@ -97,7 +97,51 @@ TEST_F(MatchTest, a_second_device_in_the_file_comes_behind_the_own_one) {
   EXPECT_EQ(find(match)[0].candidate.digest, sample.candidates[0]);  // 60 is nearer to 64 than to 8
 }
 
-TEST_F(MatchTest, unverified_stale_and_blocked_rows_do_not_serve_and_explain_says_why) {
+TEST_F(MatchTest, each_of_two_devices_in_a_file_is_served_its_own_rows) {
+  DeviceRow other = sample_device();
+  other.cores = 64;
+  {
+    auto recorder = Recorder::open(path);
+    auto device = recorder->add_device(other);
+    for (std::size_t i = 0; i < 2; ++i) {
+      BestRow best = recorder->read().list_best({.device = sample.device})->at(i).best;
+      best.device = *device;
+      best.candidate = sample.candidates[0];
+      ASSERT_TRUE(recorder->put_best(best).ok());
+    }
+  }
+  for (const bool is_other : {false, true}) {
+    match.device = is_other ? other : sample_device();
+    auto variants = find(match);
+    ASSERT_EQ(variants.size(), 5u);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(variants[i].quality, Match::exact);
+      EXPECT_EQ(variants[i].candidate.digest, sample.candidates[is_other ? 0 : 1 + i]);
+      EXPECT_EQ(variants[2 + i].quality, Match::nearest);
+    }
+    EXPECT_EQ(variants[4].quality, Match::untuned);
+  }
+}
+
+TEST_F(MatchTest, stale_rows_serve_after_fresh_ones_and_before_the_default) {
+  {
+    auto recorder = Recorder::open(path);
+    ASSERT_TRUE(recorder->set_best_state(sample.candidates[1], {}, BestState::stale).ok());
+  }
+  auto variants = find(match);
+  ASSERT_EQ(variants.size(), 3u);
+  EXPECT_EQ(variants[0].candidate.digest, sample.candidates[2]) << "its range is wider, but it is fresh";
+  EXPECT_EQ(variants[1].candidate.digest, sample.candidates[1]);
+  EXPECT_NE(variants[1].mismatch.find("stale"), std::string::npos);
+  EXPECT_EQ(variants[2].quality, Match::untuned);
+  {
+    auto recorder = Recorder::open(path);
+    ASSERT_TRUE(recorder->set_best_state(sample.candidates[1], {}, BestState::demoted).ok());
+  }
+  EXPECT_EQ(find(match).size(), 2u) << "what lost to the default does not serve";
+}
+
+TEST_F(MatchTest, unverified_and_blocked_rows_do_not_serve_and_explain_says_why) {
   {
     auto recorder = Recorder::open(path);
     BestRow best = recorder->read().list_best({})->at(0).best;

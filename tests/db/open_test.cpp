@@ -303,7 +303,7 @@ TEST_F(OpenTest, a_log_left_by_a_killed_writer_is_read_even_in_a_read_only_folde
   Sample sample = make_sample_file(path);
   pid_t child = start_child([&] {
     auto recorder = Recorder::open(path);
-    (void)recorder->set_best_state(sample.candidates[1], {}, BestState::stale);
+    (void)recorder->set_best_state(sample.candidates[1], {}, BestState::demoted);
     kill(getpid(), SIGKILL);  // the log is not yet moved into the file
     return 0;
   });

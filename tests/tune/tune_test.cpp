@@ -114,6 +114,39 @@ TEST(Tune, ASymbolGetsRangesThatServeEveryValue) {
   }
 }
 
+TEST(Tune, ShapesOfTwoSymbolsAreServedByTheirRanges) {
+  const TempFolder folder;
+  Graph g("batched");
+  const Dim batch = *g.symbol("batch", 1, 24), tokens = *g.symbol("tokens", 1, 160);
+  const Value a = *g.input("a", {.dtype = DType::f32, .shape = {batch, tokens, 32}});
+  const Value b = *g.input("b", {.dtype = DType::f32, .shape = {batch, 32, 48}});
+  ASSERT_TRUE(g.output("c", *g.matmul(a, b)).ok());
+  const auto report = tune(g, make_options(folder));
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  expect_served(folder, *report);
+  const auto query = db::Query::open(make_options(folder).database);
+  std::int64_t held_out = 0;
+  for (const db::BestEntry& e : take(query->list_best({.state = db::BestState::active}))) held_out += e.best.held_out_probes;
+  EXPECT_GT(held_out, 4);
+  const auto runtime = Runtime::open({.databases = {make_options(folder).database}, .on_miss = OnMiss::strict});
+  ASSERT_TRUE(runtime.ok());
+  const auto plan = runtime->plan("batched");
+  ASSERT_TRUE(plan.ok()) << plan.error().message();
+  for (const std::int64_t m : {1, 2, 7, 16, 23, 24}) {
+    for (const std::int64_t n : {1, 15, 16, 17, 100, 159, 160}) {
+      const std::int64_t sizes[] = {m, n};
+      const auto choices = plan->choose(sizes);
+      ASSERT_TRUE(choices.ok()) << m << " " << n;
+      EXPECT_TRUE(choices->front().is_tuned);
+      std::vector<float> x(static_cast<std::size_t>(m * n * 32)), y(static_cast<std::size_t>(m * 32 * 48), 0.5F), z(static_cast<std::size_t>(m * n * 48), -1);
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i / 32 % 5);  // a row is one number 32 times
+      void* pointers[] = {x.data(), y.data(), z.data()};
+      ASSERT_EQ(plan->launch(pointers, sizes), ErrorCode::ok);
+      for (std::size_t i = 0; i < z.size(); ++i) ASSERT_FLOAT_EQ(z[i], 16.0F * static_cast<float>(i / 48 % 5));
+    }
+  }
+}
+
 TEST(Tune, FaultyCandidatesAreRecordedAndNeverServed) {
   const TempFolder folder;
   TuneOptions options = make_options(folder);

@@ -88,6 +88,45 @@ TEST_F(RuntimeLookup, ABetterMatchComesBeforeAMoreImportantFile) {
   EXPECT_EQ(run_at(take(take(open({"user.db", "shipped.db"})).plan("writer")), 5), 2);
 }
 
+TEST_F(RuntimeLookup, ThisDeviceGetsItsOwnRowsOfAFileOfSeveral) {
+  const Guard low = bounds(1, 10), high = bounds(11, 20), far = bounds(21, 30);
+  const db::DeviceRow mine = device_;
+  with("site.db", [&](db::Recorder& r) {
+    add_plan(r);
+    add_row(r, 9, nullptr);
+    add_row(r, 2, &low);
+  });
+  for (const std::int64_t more : {64, 7}) {
+    device_.cores = mine.cores + more;
+    with("site.db", [&](db::Recorder& r) {
+      add_row(r, static_cast<std::uint8_t>(more), &low);
+      add_row(r, static_cast<std::uint8_t>(more + 1), &high);
+    });
+  }
+  // A more important file from a machine that is less like this one.
+  device_.cores = mine.cores + 64;
+  with("user.db", [&](db::Recorder& r) { add_row(r, 100, &high), add_row(r, 101, &far); });
+  const Plan plan = take(take(open({"user.db", "site.db"})).plan("writer"));
+  EXPECT_EQ(run_at(plan, 5), 2) << "its own";
+  EXPECT_EQ(run_at(plan, 15), 8) << "that of the device that is most like it, whatever the file";
+  EXPECT_EQ(run_at(plan, 25), 101) << "any before the default";
+  EXPECT_EQ(run_at(plan, 35), 9) << "the default";
+}
+
+TEST_F(RuntimeLookup, StaleRowsServeAfterFreshOnesOfAnyFile) {
+  const Guard low = bounds(1, 10), wide = bounds(1, 20);
+  with("user.db", [&](db::Recorder& r) {
+    add_plan(r);
+    add_row(r, 1, &low);
+    add_row(r, 9, nullptr);
+    for (const auto& e : take(r.read().list_best({}))) ASSERT_TRUE(r.set_best_state(e.candidate.digest, {}, db::BestState::stale).ok());
+  });
+  const Plan alone = take(take(open({"user.db"})).plan("writer"));
+  EXPECT_EQ(run_at(alone, 5), 1) << "before the default";
+  with("shipped.db", [&](db::Recorder& r) { add_row(r, 2, &wide); });
+  EXPECT_EQ(run_at(take(take(open({"user.db", "shipped.db"})).plan("writer")), 5), 2);
+}
+
 TEST_F(RuntimeLookup, WithoutADefaultATunedVariantStandsIn) {
   const Guard low = bounds(1, 10);
   with("user.db", [&](db::Recorder& r) {

@@ -30,6 +30,9 @@ TEST(RunState, ReadsBackWhatItWrote) {
   s.options.target = host_target();
   s.options.seed = 99;
   s.options.probes = {{{"tokens", 5}}};
+  s.options.shapes = {{{{"tokens", 7}}, 2.5}};
+  s.options.max_variants = 3;
+  s.next = {{"h", "graph h\n", {}, {{{{"rows", 9}}, 4}}}};
   s.options.search = "random";
   s.graph_name = "g";
   s.graph_text = "graph g\n";
@@ -38,6 +41,9 @@ TEST(RunState, ReadsBackWhatItWrote) {
   const auto back = RunState::parse(s.text());
   ASSERT_TRUE(back.ok()) << back.error().message();
   EXPECT_EQ(back->text(), s.text());
+  EXPECT_EQ(back->options.shapes.front().count, 2.5);
+  EXPECT_EQ(back->options.max_variants, 3);
+  EXPECT_EQ(back->follow(0).options.shapes.front().values, (Bindings{{"rows", 9}}));
   EXPECT_EQ(RunState::parse("{}").error().code, ErrorCode::unsupported);
   EXPECT_EQ(RunState::parse("nonsense").error().code, ErrorCode::syntax);
   EXPECT_EQ(RunState::parse("{\"version\":1}").error().code, ErrorCode::syntax);

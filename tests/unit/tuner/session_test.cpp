@@ -45,6 +45,14 @@ T take(Result<T> result) {
   return std::move(*result);
 }
 
+/// Picks as the database holds them.
+Result<Picks> parse_picks_of(std::string json) {
+  std::erase_if(json, [](char c) { return c == '{' || c == '}' || c == '"'; });
+  std::replace(json.begin(), json.end(), ':', '=');
+  std::replace(json.begin(), json.end(), ',', ' ');
+  return parse_picks(json);
+}
+
 struct Stored {
   std::vector<std::string> winners;  ///< template, picks and guard of each range
   std::int64_t trials = 0;
@@ -256,6 +264,82 @@ TEST(Session, OneSymbolIsSplitIntoRangesWithLosses) {
     EXPECT_LE(e.best.mean_loss, e.best.worst_loss);
   }
   EXPECT_GT(held_out, 2);
+}
+
+/// Two sizes on which different tiles depend.
+Graph make_plane() {
+  Graph g("plane");
+  const Dim rows = *g.symbol("rows", 1, 512), columns = *g.symbol("columns", 1, 2048);
+  const Value x = *g.input("x", {.dtype = DType::f32, .shape = {rows, columns}});
+  const Value y = *g.input("y", {.dtype = DType::f32, .shape = {columns, 8}});
+  EXPECT_TRUE(g.output("z", *g.matmul(x, y)).ok());
+  return g;
+}
+
+Recorded record_plane(const Candidate& candidate, const Bindings& probe) {
+  if (probe.size() < 2) return record_synthetic(candidate, probe);
+  double volume = 1;
+  for (const auto& [name, value] : probe) volume *= static_cast<double>(value);
+  return {Outcome::ok, synthetic_time_ns(candidate.picks, std::max<std::int64_t>(1, std::llround(volume / 8)))};
+}
+
+TEST(Session, SeveralSymbolsAreSplitIntoRangesThatHoldEveryShapeOnce) {
+  const TempFolder folder;
+  const auto report = tune_with(make_synthetic_workbench(record_plane, 0.002), make_plane(), make_options(folder, 500), {}, nullptr);
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  const TunedWorkload& w = report->workloads[0];
+  EXPECT_TRUE(w.complete);
+  EXPECT_GE(w.ranges, 2) << "small and large volumes want other tiles";
+  const auto query = db::Query::open(folder.file("tune.db"));
+  const auto best = take(query->list_best({.state = db::BestState::active}));
+  std::set<std::string> variants;
+  std::int64_t held_out = 0;
+  for (const db::BestEntry& e : best) {
+    variants.insert(e.candidate.digest);
+    held_out += e.best.held_out_probes;
+    EXPECT_EQ(e.range.guard.symbols.size(), 2u);
+  }
+  EXPECT_LE(variants.size(), 6u);
+  EXPECT_GE(held_out, 8);
+  const auto symbols = driver::plan_graph(make_plane())->workloads.front().graph.symbols();
+  for (std::int64_t a = symbols[0].lo; a <= symbols[0].hi; a += 1 + a / 7) {
+    for (std::int64_t b = symbols[1].lo; b <= symbols[1].hi; b += 1 + b / 7) {
+      const auto holds = [&](const db::BestEntry& e) { return e.range.guard.holds({{symbols[0].name, a}, {symbols[1].name, b}}); };
+      ASSERT_EQ(std::count_if(best.begin(), best.end(), holds), 1) << a << " " << b;
+    }
+  }
+}
+
+TEST(Session, ShapesAreGivenByTheGraphsNamesOfSymbols) {
+  const TempFolder folder;
+  TuneOptions options = make_options(folder, 40);
+  options.probes = {{{"n", 777}}};
+  options.shapes = {{{{"n", 1234}}, 5}, {{{"n", 99}}, 1}};
+  ASSERT_TRUE(tune_with(make_synthetic_workbench(record_synthetic, 0.01), make_graph(true), options, {}, nullptr).ok());
+  const auto query = db::Query::open(options.database);
+  std::map<std::int64_t, std::string> roles;
+  for (const db::ProbeRow& p : take(query->list_probes(query->list_workloads()->front().digest))) roles[p.values.begin()->second] = p.role;
+  EXPECT_EQ(roles[777], "user") << "candidates were searched there";
+  EXPECT_EQ(roles.count(8), 0u) << "and not where nobody asked";
+  EXPECT_EQ(roles[1234], "ragged") << "finalists are measured at what is used most";
+  EXPECT_EQ(roles[99], "ragged");
+}
+
+TEST(Session, TheVariantsAreThoseForTheShapesInUse) {
+  const auto serve_at = [](std::vector<ShapeCount> shapes, std::int64_t size) {
+    const TempFolder folder;
+    TuneOptions options = make_options(folder, 300);
+    options.max_variants = 1;
+    options.shapes = std::move(shapes);
+    EXPECT_TRUE(tune_with(make_synthetic_workbench(record_synthetic, 0.002), make_graph(true), options, {}, nullptr).ok());
+    const auto query = db::Query::open(options.database);
+    const auto best = take(query->list_best({.state = db::BestState::active}));
+    EXPECT_EQ(best.size(), 1u);
+    const Picks picks = *parse_picks_of(best.front().candidate.picks);
+    return synthetic_time_ns(picks, size);
+  };
+  EXPECT_LT(serve_at({{{{"n", 4000}}, 1}}, 4000), serve_at({{{{"n", 4}}, 1}}, 4000)) << "one variant only: which?";
+  EXPECT_LT(serve_at({{{{"n", 4}}, 1}}, 4), serve_at({{{{"n", 4000}}, 1}}, 4));
 }
 
 TEST(Session, WhatProgramsAskedForInVainIsTunedForAndForgotten) {

@@ -171,6 +171,11 @@ TEST(Probes, LowestValueIsVerifiedAndTheMainProbeComesLast) {
   const ProbePlan asked = plan_probes({{"tokens", 1, 8192}}, {{{"tokens", 4096}}});
   EXPECT_EQ(asked.search.front().at("tokens"), 4096);
   EXPECT_EQ(plan_probes({}, {}).search.size(), 1u);
+  const auto two = plan_probes({{"batch", 1, 4096}, {"tokens", 1, 4096}}, {}).search;
+  ASSERT_EQ(two.size(), 5u);
+  EXPECT_EQ(two[0], (Bindings{{"batch", 16}, {"tokens", 16}}));
+  EXPECT_EQ(two[3], (Bindings{{"batch", 2048}, {"tokens", 1}}));
+  EXPECT_EQ(two[4], (Bindings{{"batch", 1}, {"tokens", 2048}}));
   EXPECT_EQ(plan_probes({{"a", 5, 5}}, {}).verify.size(), 1u);
 }
 
