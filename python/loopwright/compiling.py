@@ -131,15 +131,15 @@ class Compiled:
         self.programs.append((traced, plan))
 
     def _miss(self, values, error, seen):
-        """A call fits none of the `seen` programs: traces again where that is allowed, else raises what was wrong. True: a gradient
-        has to flow through this call."""
-        from .tracing import needs_gradients, trace
+        """A call fits none of the `seen` programs: traces again where that is allowed, else raises what was wrong. What it returns is
+        a tensor that a gradient has to flow to in this call, as `find_trained` tells it, or None."""
+        from .tracing import find_trained, trace
 
         with self._lock:
             if len(self.programs) > seen:
-                return False  # of another thread; it may fit
-            if needs_gradients(self.target, values):
-                return True
+                return None  # of another thread; it may fit
+            if (trained := find_trained(self.target, values)) is not None:
+                return trained
             key = self._check(values)
             symbols = self._choose_symbols(values, key, error)
             if len(self.programs) >= MAX_PROGRAMS:
@@ -149,7 +149,7 @@ class Compiled:
             traced = trace(self.target, self.names, values, self.keyword_names, symbols)
             traced.key = key
             self._add(traced)
-            return False
+            return None
 
     def _differentiate(self, values):
         """The result of a call that a gradient flows through: forward now, backward later, both by generated kernels."""

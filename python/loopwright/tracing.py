@@ -95,15 +95,23 @@ def guard_modules(modules):
     return guards
 
 
-def needs_gradients(target, values):
-    """Whether a gradient may have to flow through a call of `target`: gradients are enabled, and one of these values or a tensor that
-    the target reaches requires one."""
+def find_trained(target, values):
+    """Where a tensor is that a gradient may have to flow to in a call of `target`: the position of a value, (dict, key) of what the
+    target reaches, or (tensor,). None: gradients are disabled, or nothing requires one."""
     if not torch.is_grad_enabled():
-        return False
+        return None
+    for position, value in enumerate(values):
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            return position
     modules, guards = find_context(target)
-    parameters = (p for m in modules for p in m.parameters())  # the first that is trained ends the search: every step asks
-    return any(isinstance(v, torch.Tensor) and v.requires_grad
-               for v in itertools.chain(values, (value for _, _, value in guards), parameters))
+    for place, key, value in guards:
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            return (place, key) if key is not None else (value,)
+    for module in itertools.chain.from_iterable(m.modules() for m in modules):
+        for name, parameter in module._parameters.items():
+            if parameter is not None and parameter.requires_grad:
+                return module._parameters, name
+    return None
 
 
 def example(value, symbols):

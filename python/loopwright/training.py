@@ -14,7 +14,9 @@ class Training:
         settings = Settings(databases, on_miss)
         self.made = settings.made
         self.keyword_names = keyword_names
-        self.function = torch.compile(target, backend=functools.partial(compile_dynamo, settings=settings), fullgraph=True)
+        # A module's own call: torch.compile of the module would put another one around it.
+        function = target.__call__ if isinstance(target, torch.nn.Module) else target
+        self.function = torch.compile(function, backend=functools.partial(compile_dynamo, settings=settings), fullgraph=True)
         self.name = name_of(target)
 
     def __call__(self, names, values, declared):

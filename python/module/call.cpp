@@ -26,6 +26,7 @@ struct Call {
   PyObject*
       details;  ///< object that other attributes are read from; `_miss` and `_differentiate` are in _core.pyi
   std::vector<std::shared_ptr<const Traced>>* traced;
+  Source* trained;  ///< the tensor that the last call with a gradient was seen to require one of
 };
 
 /// What a caller gave, in the order of the parameters.
@@ -185,6 +186,22 @@ nb::list list_values(const Call& self, const Bound& bound) {
   return values;
 }
 
+/// Whether the tensor that required a gradient before does so in this call too, so that no program has to be tried. Without `out`
+/// and `stream`, which only programs take. -1 with an exception.
+int needs_gradient_again(const Call& self, const Bound& bound) {
+  if (bound.out != nullptr || bound.stream != nullptr) return 0;
+  PyObject* tensor = self.trained->find(bound.arguments);
+  if (tensor == nullptr) return PyErr_Occurred() != nullptr ? -1 : 0;
+  const nb::object kept = nb::borrow(tensor);
+  return needs_gradient(kept.ptr());
+}
+
+/// Keeps where the tensor came from that required a gradient: for needs_gradient_again.
+void remember_trained(Call& self, const Source& source) {
+  if (source.argument < 0 && !source.dict.is_valid()) return;
+  *self.trained = source;
+}
+
 /// The result of a call that a gradient has to flow through: of the details. Null with a Python exception.
 PyObject* differentiate(const Call& self, const Bound& bound) {
   if (bound.out == nullptr && bound.stream == nullptr)
@@ -203,7 +220,7 @@ nb::object take_exception() {
 enum class Answer { failed, try_again, differentiate };
 
 /// Asks the details for another program. `failed` with a Python exception.
-Answer ask_for_more(const Call& self, const Bound& bound) {
+Answer ask_for_more(Call& self, const Bound& bound) {
   nb::object error = nb::none();
   const std::size_t seen = self.traced->size();
   if (seen > 0) {  // why the first one does not serve, which is the one that was asked for
@@ -219,9 +236,11 @@ Answer ask_for_more(const Call& self, const Bound& bound) {
   }
   PyObject* answer = PyObject_CallMethod(self.details, "_miss", "OOn", list_values(self, bound).ptr(),
                                          error.ptr(), static_cast<Py_ssize_t>(seen));
-  Py_XDECREF(answer);
   if (answer == nullptr) return Answer::failed;
-  return answer == Py_True ? Answer::differentiate : Answer::try_again;
+  const nb::object kept = nb::steal(answer);
+  if (kept.is_none()) return Answer::try_again;
+  remember_trained(self, parse_source(kept));
+  return Answer::differentiate;
 }
 
 PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* keywords) noexcept {
@@ -229,13 +248,18 @@ PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObj
   try {
     Bound bound;
     if (!bind(self, args, PyVectorcall_NARGS(flags), keywords, bound)) return nullptr;
+    if (const int again = needs_gradient_again(self, bound); again != 0)
+      return again < 0 ? nullptr : differentiate(self, bound);
     for (int attempt = 0; attempt <= kMostAttempts; ++attempt) {
       for (std::size_t i = self.traced->size(); i-- > 0;) {  // the newest is the likeliest
         const std::shared_ptr<const Traced> traced = (*self.traced)[i];
         Mismatch mismatch;
         if (PyObject* result = serve(*traced, bound, mismatch, nullptr)) return result;
         if (PyErr_Occurred() != nullptr) return nullptr;
-        if (mismatch.kind == Mismatch::Kind::grad) return differentiate(self, bound);
+        if (mismatch.kind == Mismatch::Kind::grad) {
+          remember_trained(self, traced->sources[static_cast<std::size_t>(mismatch.tensor)]);
+          return differentiate(self, bound);
+        }
       }
       if (attempt == kMostAttempts) break;
       const Answer answer = ask_for_more(self, bound);
@@ -269,7 +293,8 @@ PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   self->defaults = Py_NewRef(defaults);
   self->details = Py_NewRef(details);
   self->traced = new (std::nothrow) std::vector<std::shared_ptr<const Traced>>;
-  if (self->traced == nullptr) {
+  self->trained = new (std::nothrow) Source;
+  if (self->traced == nullptr || self->trained == nullptr) {
     Py_DECREF(self);
     return PyErr_NoMemory();
   }
@@ -298,7 +323,9 @@ PyObject* add(PyObject* object, PyObject* args) {
 }
 
 PyObject* reset(PyObject* object, PyObject*) {
-  reinterpret_cast<Call*>(object)->traced->clear();
+  auto& self = *reinterpret_cast<Call*>(object);
+  self.traced->clear();
+  *self.trained = {};
   Py_RETURN_NONE;
 }
 
@@ -325,11 +352,12 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self.names);
   Py_VISIT(self.defaults);
   Py_VISIT(self.details);
-  if (self.traced == nullptr) return 0;
+  if (self.traced == nullptr || self.trained == nullptr) return 0;
   int stop = 0;  // globals that a guard looks into may hold this object
   const auto see = [&](const nb::object& o) {
     stop = stop == 0 && o.is_valid() ? visit(o.ptr(), arg) : stop;
   };
+  see(self.trained->dict), see(self.trained->key);
   for (const auto& traced : *self.traced) {
     for (const Source& s : traced->sources) see(s.dict), see(s.key), see(s.fixed);
     for (const Guard& g : traced->guards) see(g.place), see(g.key), see(g.expected);
@@ -346,6 +374,7 @@ int clear(PyObject* object) {
   Py_CLEAR(self.names);
   Py_CLEAR(self.defaults);
   if (self.traced != nullptr) self.traced->clear();
+  if (self.trained != nullptr) *self.trained = {};
   return 0;
 }
 
@@ -353,6 +382,7 @@ void destroy(PyObject* object) {
   PyObject_GC_UnTrack(object);
   clear(object);
   delete reinterpret_cast<Call*>(object)->traced;
+  delete reinterpret_cast<Call*>(object)->trained;
   PyTypeObject* type = Py_TYPE(object);
   type->tp_free(object);
   Py_DECREF(type);

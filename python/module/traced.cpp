@@ -65,20 +65,32 @@ bool guards_hold(const Traced& traced, PyObject* const* arguments) {
 
 }  // namespace
 
+Source parse_source(nb::handle item) {
+  Source source;
+  if (nb::isinstance<nb::int_>(item)) source.argument = nb::cast<std::int32_t>(item);
+  else if (nb::len(item) == 2) {
+    source.dict = item[0];
+    source.key = item[1];
+    if (!PyDict_Check(source.dict.ptr()))
+      throw nb::type_error("a source is an int, (dict, key) or (tensor,)");
+  } else source.fixed = item[0];
+  return source;
+}
+
+int needs_gradient(PyObject* tensor) {
+  const TensorType* type = tensor != Py_None ? find_tensor_type(tensor) : nullptr;
+  if (type == nullptr) {
+    PyErr_Clear();  // no tensor
+    return 0;
+  }
+  const int enabled = type->is_torch ? is_grad_enabled() : 0;
+  return enabled == 1 ? requires_grad(tensor) : enabled;
+}
+
 Traced parse_traced(Program program, nb::list sources, nb::list guards, nb::list constants, nb::list returned,
                     nb::object unflatten) {
   Traced traced{std::move(program), {}, {}, {}, {}, std::move(unflatten)};
-  for (nb::handle item : sources) {
-    Source source;
-    if (nb::isinstance<nb::int_>(item)) source.argument = nb::cast<std::int32_t>(item);
-    else if (nb::len(item) == 2) {
-      source.dict = item[0];
-      source.key = item[1];
-      if (!PyDict_Check(source.dict.ptr()))
-        throw nb::type_error("a source is an int, (dict, key) or (tensor,)");
-    } else source.fixed = item[0];
-    traced.sources.push_back(std::move(source));
-  }
+  for (nb::handle item : sources) traced.sources.push_back(parse_source(item));
   if (traced.sources.size() != traced.program.input_count()) throw nb::type_error("a source for each input");
   for (nb::handle item : guards) {
     Guard guard;
@@ -123,9 +135,7 @@ Inputs::~Inputs() {
 
 bool Inputs::read_one(const Traced& traced, std::size_t i, PyObject* const* arguments, Mismatch& mismatch) {
   const Source& source = traced.sources[i];
-  PyObject* object = source.argument >= 0     ? arguments[source.argument]
-                     : source.dict.is_valid() ? PyDict_GetItemWithError(source.dict.ptr(), source.key.ptr())
-                                              : source.fixed.ptr();
+  PyObject* object = source.find(arguments);
   if (object == nullptr || object == Py_None) {
     if (PyErr_Occurred() == nullptr) mismatch = {Mismatch::Kind::guard, static_cast<std::int32_t>(i), 0};
     return false;

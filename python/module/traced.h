@@ -21,6 +21,13 @@ struct Source {
   std::int32_t argument = -1;
   nb::object dict, key;
   nb::object fixed;
+
+  /// The object of this call, borrowed. Null when there is none (with an exception when looking it up failed).
+  PyObject* find(PyObject* const* arguments) const {
+    return argument >= 0     ? arguments[argument]
+           : dict.is_valid() ? PyDict_GetItemWithError(dict.ptr(), key.ptr())
+                             : fixed.ptr();
+  }
 };
 /// An entry of a dict (or the content of a cell, when `key` is not set) that must be the very object seen when tracing.
 struct Guard {
@@ -50,6 +57,12 @@ struct Traced {
 /// From the tuples of `Call.add`; raises TypeError for what does not fit the program.
 Traced parse_traced(Program program, nb::list sources, nb::list guards, nb::list constants, nb::list returned,
                     nb::object unflatten);
+
+/// From an int, (dict, key) or (object,); raises TypeError.
+Source parse_source(nb::handle item);
+
+/// Whether gradients are enabled and this tensor (of PyTorch; else no) requires one. -1 with an exception.
+int needs_gradient(PyObject* tensor);
 
 /// The tensors of one call. Small plans need no heap.
 class Inputs {

@@ -81,6 +81,40 @@ def test_inference_keeps_its_own_program_and_its_speed():
     assert not call(x).requires_grad and len(call.programs) == 1
 
 
+def test_a_call_that_was_trained_before_asks_nobody(monkeypatch):
+    module = LoRALinear(8, 8)
+    call, x = lw.compile(module, dynamic={"x": {0: ("rows", 1, 64)}}), torch.randn(3, 8)
+    call(x).sum().backward()
+    asked, original = [], call.details._miss
+    monkeypatch.setattr(call.details, "_miss", lambda *a: asked.append(a) or original(*a))
+    for n in (3, 4, 5):
+        assert call(torch.randn(n, 8)).requires_grad
+    assert not asked
+    with torch.no_grad():  # nothing for inference was traced yet
+        assert not call(x).requires_grad
+    assert len(asked) == 1 and call(x).requires_grad and len(asked) == 1
+    module.requires_grad_(False)
+    assert not call(x).requires_grad
+    module.b = nn.Linear(4, 8, bias=False)  # the trained tensor is another one now
+    y = call(x)
+    same(y, module(x))
+    y.sum().backward()
+    assert module.b.weight.grad is not None
+    module.b = nn.Linear(4, 8, bias=False).requires_grad_(False)  # the one that was trained is in use no more
+    y = call(x)
+    same(y, module(x))
+    assert not y.requires_grad
+
+
+def test_an_argument_that_was_trained_may_be_plain_the_next_time():
+    call, x = lw.compile(lambda x, n=1: x.sin() * n), torch.randn(2, 8, requires_grad=True)
+    for value in (x, x.detach(), x, torch.randn(2, 8)):
+        assert call(value).requires_grad == value.requires_grad
+        assert call(x=value).requires_grad == value.requires_grad
+    with pytest.raises(TypeError, match="`x`"):
+        call(3.5j)
+
+
 def test_what_needs_no_gradient_is_traced_for_inference():
     call = lw.compile(lambda x: x * 2)
     call(torch.ones(2))
