@@ -39,6 +39,15 @@ class Plan:
     @property
     def kernels(self) -> list[str]: ...
     @property
+    def compiled(self) -> int:
+        """How many kernels' default schedules were compiled for it."""
+    @property
+    def kept(self) -> int:
+        """How many kernels' default schedules came from the cache."""
+    @property
+    def trouble(self) -> str:
+        """Why the cache could not be read or written; empty when it could."""
+    @property
     def notes(self) -> list[str]: ...
     def explain(self, sizes: dict[str, int]) -> str: ...
     def flush_wanted(self) -> None: ...
@@ -59,7 +68,10 @@ class Call:
     def reset(self) -> None:
         """Forgets every way to serve calls."""
 
-def plan_graph(graph: Graph, databases: Sequence[str], on_miss: str, device: str) -> Plan: ...
+def plan_graph(graph: Graph, databases: Sequence[str], on_miss: str, device: str, cache: str = "", record: str = "") -> Plan:
+    """`cache`: database that keeps default schedules compiled here. `record`: database for the shapes of calls."""
+def write_recordings() -> None:
+    """Writes what plans with `record` were called with since the last time."""
 def load_plan(name: str, databases: Sequence[str], on_miss: str, device: str) -> Plan: ...
 def tune(graph: Graph, database: str, budget_s: float, max_trials: int, seed: int, device: str, worker: str,
          observer: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]: ...

@@ -4,7 +4,7 @@ import functools
 import inspect
 import threading
 
-from . import _core, _errors, aten, database
+from . import _core, _errors, aten, database, keeping
 
 MAX_PROGRAMS = 16
 
@@ -126,7 +126,7 @@ class Compiled:
                         "its graph (.graph.text) and a database and use loopwright.load")
 
     def _add(self, traced):
-        plan = _core.plan_graph(traced.graph, self.databases, self.on_miss, traced.device)
+        plan = keeping.plan_graph(traced.graph, self.databases, self.on_miss, traced.device)
         self.call.add(plan, traced.sources, traced.guards, traced.constants, traced.returned, traced.unflatten)
         self.programs.append((traced, plan))
 

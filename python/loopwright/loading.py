@@ -1,7 +1,7 @@
 """A graph as a callable."""
 import inspect
 
-from . import _core, _errors, database
+from . import _core, _errors, database, keeping
 
 
 class Loaded:
@@ -56,7 +56,7 @@ def load(graph, db=None, on_miss=None, device="cpu"):
     """
     paths = database.list_paths(db)
     if isinstance(graph, _core.Graph):
-        plan = _core.plan_graph(graph, paths, on_miss or "jit", device)
+        plan = keeping.plan_graph(graph, paths, on_miss or "jit", device)
     elif isinstance(graph, str):
         plan, graph = _core.load_plan(graph, paths, on_miss or "default", device), None
     else:

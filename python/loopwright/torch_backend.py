@@ -9,7 +9,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from . import _core, _errors, aten, database
+from . import _core, _errors, aten, database, keeping
 from .lowering import Lowering, source_line
 from .tracing import DEFAULT_RANGE
 
@@ -254,7 +254,7 @@ class Part:
         if lowered is None:
             raise _errors.make("unsupported", f"unsupported: {failures}")
         graph, sources, (returned, shaped), device = lowered
-        plan = _core.plan_graph(graph, self.settings.databases, self.settings.on_miss, device)
+        plan = keeping.plan_graph(graph, self.settings.databases, self.settings.on_miss, device)
         self.call.add(plan, sources, [], [], returned, shaped)
         self.programs += 1
         self.settings.made.append((graph, device, plan))

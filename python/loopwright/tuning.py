@@ -1,4 +1,5 @@
 """Tuning a graph's kernels into a database."""
+import html
 import os
 import re
 import sys
@@ -38,12 +39,31 @@ class Report(dict):
         return "\n".join(lines)
 
 
-def _print_progress(p):
-    best = f"{p['default_ns'] / 1e3:.2f} -> {p['best_ns'] / 1e3:.2f} us" if p["best_ns"] else "no result yet"
-    line = (f"[{p['workload_index'] + 1}/{p['workload_count']}] {p['workload'][:32]} {p['phase']}: {p['trials']} trials, "
-            f"{best}, {p['left_s']:.0f} s left")
-    sys.stderr.write("\r" + line[:99].ljust(99))
-    sys.stderr.flush()
+    def _repr_html_(self):
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+class _Bar:
+    """Progress on one line of a terminal or of a notebook's output."""
+
+    def __call__(self, p):
+        best = f"{p['default_ns'] / 1e3:.2f} -> {p['best_ns'] / 1e3:.2f} us" if p["best_ns"] else "no result yet"
+        share = min(1.0, p["elapsed_s"] / max(p["elapsed_s"] + p["left_s"], 1e-9))
+        done = round(20 * share)
+        line = (f"[{'#' * done}{'.' * (20 - done)}] {p['left_s']:.0f} s left, kernel {p['workload_index'] + 1} of {p['workload_count']} "
+                f"({p['workload'][:24]}, {p['phase']}), {p['trials']} trials, {best}")
+        sys.stderr.write("\r" + line[:119].ljust(119))
+        sys.stderr.flush()
+
+    def finish(self):
+        sys.stderr.write("\n")
+
+
+def _choose_observer(progress):
+    """Of `progress=` of tune. A notebook's kernel has no terminal and shows the line all the same."""
+    if progress is None:
+        progress = sys.stderr.isatty() or "ipykernel" in sys.modules
+    return (_Bar() if progress else None) if isinstance(progress, bool) else progress
 
 
 def tune(graph, db="loopwright.db", budget="60s", device="cpu", *, max_trials=0, seed=1, progress=None):
@@ -51,22 +71,21 @@ def tune(graph, db="loopwright.db", budget="60s", device="cpu", *, max_trials=0,
 
     `graph` is a Graph, or an object made by `loopwright.compile` that has been called once; all its graphs are tuned,
     and it uses the results from then on. `budget` is wall time for everything. `max_trials` limits each kernel, 0 is no limit.
-    `progress`: True prints a line, a function gets a dict some times a second; None prints to a terminal only.
+    `progress`: True prints a bar, a function gets a dict some times a second; None prints to a terminal or a notebook only.
     Ctrl-C ends the run after the trials in flight, all committed. Raises DatabaseError (also when another run has the
     file) and ArgumentError. Returns a Report.
     """
-    if progress is None:
-        progress = sys.stderr.isatty()
-    observer = (_print_progress if progress else None) if isinstance(progress, bool) else progress
-    compiled = getattr(graph, "details", None)
-    if compiled is not None and not isinstance(graph, _core.Graph):
-        return _tune_compiled(compiled, os.fspath(db), parse_budget(budget), (max_trials, seed), observer)
-    if not isinstance(graph, _core.Graph):
+    observer, budget_s = _choose_observer(progress), parse_budget(budget)
+    compiled = None if isinstance(graph, _core.Graph) else getattr(graph, "details", None)
+    if compiled is None and not isinstance(graph, _core.Graph):
         raise TypeError(f"tune takes a loopwright.Graph or a compiled function, not {type(graph).__name__}")
-    report = Report(_core.tune(graph, os.fspath(db), parse_budget(budget), max_trials, seed, device, find_worker(), observer))
-    if observer is _print_progress:
-        sys.stderr.write("\n")
-    return report
+    try:
+        if compiled is not None:
+            return _tune_compiled(compiled, os.fspath(db), budget_s, (max_trials, seed), observer)
+        return Report(_core.tune(graph, os.fspath(db), budget_s, max_trials, seed, device, find_worker(), observer))
+    finally:
+        if isinstance(observer, _Bar):
+            observer.finish()
 
 
 def _tune_compiled(compiled, db, budget_s, limits, observer):

@@ -34,16 +34,19 @@ DLDevice find_device(const std::string& name) {
 }
 
 LoadedPlan plan_graph(const Graph& graph, const Strings& databases, const std::string& on_miss,
-                      const std::string& device) {
+                      const std::string& device, const std::string& cache, const std::string& record) {
   const OnMiss miss = parse_on_miss(on_miss);
+  PlanReport report;
   const nb::gil_scoped_release others_run;  // code generation takes a second
   auto made = [&]() -> Result<Plan> {
     LW_TRY(Target target, device_target(device));
-    return make_plan(
-        graph, {.target = std::move(target), .databases = databases, .on_miss = miss, .device = device});
+    return make_plan(graph,
+                     {.target = std::move(target), .databases = databases, .on_miss = miss, .device = device,
+                      .cache = cache, .record = record},
+                     &report);
   }();
   const nb::gil_scoped_acquire back;
-  return {unwrap(std::move(made)), find_device(device), nullptr};
+  return {unwrap(std::move(made)), find_device(device), nullptr, std::move(report)};
 }
 
 LoadedPlan load_plan(const std::string& name, const Strings& databases, const std::string& on_miss,
@@ -52,7 +55,7 @@ LoadedPlan load_plan(const std::string& name, const Strings& databases, const st
   if (miss == OnMiss::jit) enable_jit();
   auto runtime = std::make_shared<const Runtime>(
       unwrap(Runtime::open({.databases = databases, .on_miss = miss, .device = device})));
-  return {unwrap(runtime->plan(name)), find_device(device), runtime};
+  return {unwrap(runtime->plan(name)), find_device(device), runtime, {}};
 }
 
 std::string explain_plan(const LoadedPlan& self, const nb::dict& sizes) {
@@ -96,12 +99,16 @@ void bind_plan(nb::module_& module) {
                    })
       .def_prop_ro("notes",
                    [](const LoadedPlan& self) { return self.runtime ? self.runtime->notes() : Strings{}; })
+      .def_prop_ro("compiled", [](const LoadedPlan& self) { return self.report.compiled; })
+      .def_prop_ro("kept", [](const LoadedPlan& self) { return self.report.kept; })
+      .def_prop_ro("trouble", [](const LoadedPlan& self) { return self.report.trouble; })
       .def("explain", explain_plan, nb::arg("sizes"))
       .def("flush_wanted", [](const LoadedPlan& self) {
         if (self.runtime) unwrap(self.runtime->flush_wanted());
       });
   module.def("plan_graph", plan_graph, nb::arg("graph"), nb::arg("databases"), nb::arg("on_miss"),
-             nb::arg("device"));
+             nb::arg("device"), nb::arg("cache") = "", nb::arg("record") = "");
+  module.def("write_recordings", [] { unwrap(write_recordings()); });
   module.def("load_plan", load_plan, nb::arg("name"), nb::arg("databases"), nb::arg("on_miss"),
              nb::arg("device"));
 }

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "loopwright/compile.h"
 #include "loopwright/runtime.h"
 #include "python/module/dlpack.h"
 
@@ -14,6 +15,7 @@ struct LoadedPlan {
   Plan plan;
   DLDevice device;
   std::shared_ptr<const Runtime> runtime;  ///< of a plan that came from databases by name; else null
+  PlanReport report;                       ///< of a plan that was made of a graph
 };
 
 void bind_plan(nanobind::module_& module);

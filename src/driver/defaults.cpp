@@ -11,16 +11,19 @@ namespace {
 /// What a variant may assume of addresses.
 enum class Addresses : std::uint8_t { aligned, any };
 
-Variant as_variant(Guard guard, const std::string& template_name, Artifact artifact) {
-  return Variant{.guard = std::move(guard),
-                 .artifact = std::make_shared<const Artifact>(std::move(artifact)),
-                 .label = template_name + " (default schedule, compiled now)",
-                 .match = Match::untuned};
+/// What was built for a range assumes it.
+Default as_default(Guard guard, const Scheduled& scheduled, Artifact artifact) {
+  artifact.guard = Guard::both(guard, artifact.guard);
+  Variant variant{.guard = std::move(guard),
+                  .artifact = std::make_shared<const Artifact>(std::move(artifact)),
+                  .label = scheduled.template_name + " (default schedule, compiled now)",
+                  .match = Match::untuned};
+  return {std::move(variant), scheduled.template_name, scheduled.picks, scheduled.trace};
 }
 
 /// The first template whose default picks are not rejected, compiled. For any addresses: the first whose code assumes no
 /// more of them than the dtypes ask for; not every template has such a variant.
-Result<Variant> compile_default(const graph::Workload& workload, const Target& target, Addresses addresses) {
+Result<Default> compile_default(const graph::Workload& workload, const Target& target, Addresses addresses) {
   LW_TRY(const Job job, make_job(workload));
   Error last;
   for (const Template* t : templates_for(job, target)) {
@@ -28,7 +31,7 @@ Result<Variant> compile_default(const graph::Workload& workload, const Target& t
     const Result<Scheduled> scheduled = run_template(job, *t, space, target);
     Result<Artifact> artifact = scheduled.ok() ? build(*scheduled, target) : Result<Artifact>(scheduled.error());
     const bool fits = artifact.ok() && (addresses == Addresses::aligned || artifact->guard.alignment_bytes <= 1);
-    if (fits) return as_variant({}, t->name, std::move(*artifact));
+    if (fits) return as_default({}, *scheduled, std::move(*artifact));
     if (!artifact.ok()) last = artifact.error();
   }
   return std::move(last).with_context("default schedule of workload " + workload.digest.substr(0, 12));
@@ -58,12 +61,12 @@ void share_out(std::size_t count, const std::function<void(std::size_t)>& work) 
 
 }  // namespace
 
-Result<std::vector<Variant>> compile_defaults(const graph::Workload& workload, const Target& target) {
-  std::vector<Variant> out;
-  LW_TRY(Variant first, compile_default(workload, target, Addresses::aligned));
+Result<std::vector<Default>> compile_defaults(const graph::Workload& workload, const Target& target) {
+  std::vector<Default> out;
+  LW_TRY(Default first, compile_default(workload, target, Addresses::aligned));
   out.push_back(std::move(first));
-  if (out.front().artifact->guard.alignment_bytes <= 1) return out;
-  LW_TRY(Variant unaligned, compile_default(workload, target, Addresses::any));
+  if (out.front().variant.artifact->guard.alignment_bytes <= 1) return out;
+  LW_TRY(Default unaligned, compile_default(workload, target, Addresses::any));
   out.push_back(std::move(unaligned));
   return out;
 }
@@ -135,7 +138,7 @@ void Defaults::compile(const Target& target) {
       }
       const RangedDefault& ranged = ranges[parts[i].entry][*parts[i].range];
       if (auto artifact = build(ranged.scheduled, target); artifact.ok())
-        entry.ranged[*parts[i].range] = as_variant(ranged.guard, ranged.scheduled.template_name, std::move(*artifact));
+        entry.ranged[*parts[i].range] = as_default(ranged.guard, ranged.scheduled, std::move(*artifact));
     } catch (...) {
       thrown[i] = std::current_exception();
     }
@@ -144,13 +147,13 @@ void Defaults::compile(const Target& target) {
     if (thrown[i]) entries[parts[i].entry]->thrown = thrown[i];
 }
 
-Result<std::vector<Variant>> Defaults::of(const graph::Workload& workload) const {
+Result<std::vector<Default>> Defaults::of(const graph::Workload& workload) const {
   const Entry& entry = by_digest_.at(workload.digest);
   if (entry.thrown) std::rethrow_exception(entry.thrown);
-  LW_TRY(const std::vector<Variant>& general, *entry.general);
-  std::vector<Variant> out;
-  for (const std::optional<Variant>& v : entry.ranged)
-    if (v) out.push_back(*v);
+  LW_TRY(const std::vector<Default>& general, *entry.general);
+  std::vector<Default> out;
+  for (const std::optional<Default>& d : entry.ranged)
+    if (d) out.push_back(*d);
   out.insert(out.end(), general.begin(), general.end());
   return out;
 }

@@ -11,9 +11,17 @@
 
 namespace loopwright::driver {
 
+/// A default schedule as machine code, and what it was made by.
+struct Default {
+  Variant variant;
+  std::string template_name;
+  Picks picks;
+  std::string trace;
+};
+
 /// The default for all sizes, and where it assumes aligned addresses another one behind it that does not: views may begin
 /// anywhere.
-Result<std::vector<Variant>> compile_defaults(const graph::Workload& workload, const Target& target);
+Result<std::vector<Default>> compile_defaults(const graph::Workload& workload, const Target& target);
 
 /// Ranges of the workload's only symbol, a factor of four wide, for which the templates choose otherwise than for the
 /// largest sizes, each with the schedule; none on a CPU, where compiling takes long.
@@ -31,13 +39,13 @@ class Defaults {
   /// Compiles on all cores what is wanted.
   void compile(const Target& target);
   /// Of a workload that was wanted, after `compile`: those of ranges first.
-  Result<std::vector<Variant>> of(const graph::Workload& workload) const;
+  Result<std::vector<Default>> of(const graph::Workload& workload) const;
 
  private:
   struct Entry {
     const graph::Workload* workload;
-    std::optional<Result<std::vector<Variant>>> general;
-    std::vector<std::optional<Variant>> ranged;  ///< nothing where it cannot be built: the general ones serve
+    std::optional<Result<std::vector<Default>>> general;
+    std::vector<std::optional<Default>> ranged;  ///< nothing where it cannot be built: the general ones serve
     std::exception_ptr thrown;
   };
   std::map<std::string, Entry> by_digest_;

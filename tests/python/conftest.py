@@ -9,6 +9,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # Beside the other tests: two threads measure and compile already.
 os.environ.setdefault("OMP_NUM_THREADS", "2")
+# What a test compiles is its own, whatever another build left in the user's cache.
+os.environ["LOOPWRIGHT_CACHE"] = "off"
+os.environ.pop("LOOPWRIGHT_RECORD", None)
 
 
 @pytest.fixture

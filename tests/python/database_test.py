@@ -1,4 +1,6 @@
 """Tuning and databases without torch."""
+import sys
+
 import numpy as np
 import pytest
 
@@ -86,3 +88,21 @@ def test_a_missing_or_damaged_file_is_an_error(tmp_path):
 def test_a_wrong_budget_is_refused(tmp_path, budget):
     with pytest.raises((lw.ArgumentError, ValueError)):
         lw.tune(lw.Graph.parse(GRAPH), db=tmp_path / "x.db", budget=budget)
+
+
+def test_progress_is_a_bar_on_one_line(capsys, tmp_path):
+    graph = lw.Graph.parse("graph g\ninput x: f32[64, 64]\noutput y = exp(x)\n")
+    report = lw.tune(graph, db=tmp_path / "t.db", budget="2s", max_trials=3, progress=True)
+    err = capsys.readouterr().err
+    assert err.startswith("\r[") and "trials" in err and err.endswith("\n") and err.count("\n") == 1
+    assert report._repr_html_().startswith("<pre>family")
+
+
+def test_progress_goes_to_notebooks_and_not_to_files(monkeypatch):
+    from loopwright import tuning
+
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    assert tuning._choose_observer(None) is None
+    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    assert isinstance(tuning._choose_observer(None), tuning._Bar)
+    assert tuning._choose_observer(False) is None and tuning._choose_observer(print) is print

@@ -165,8 +165,8 @@ def test_forward_and_backward_are_tuned(tmp_path, device):
 def test_saved_views_are_not_copied(monkeypatch):
     """What the backward pass reads is kept as it is: the forward kernels are those of inference."""
     made = []
-    original = torch_backend._core.plan_graph
-    monkeypatch.setattr(torch_backend._core, "plan_graph", lambda *a: made.append(original(*a)) or made[-1])
+    original = torch_backend.keeping.plan_graph
+    monkeypatch.setattr(torch_backend.keeping, "plan_graph", lambda *a: made.append(original(*a)) or made[-1])
     module, x = nn.Sequential(LoRALinear(8, 8), LoRALinear(8, 8)), torch.randn(2, 3, 8)
     y = torch.compile(module, backend="loopwright")(x)
     with torch.no_grad():

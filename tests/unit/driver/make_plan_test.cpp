@@ -1,9 +1,13 @@
 // Default schedules compiled when a plan is made.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "loopwright/compile.h"
 #include "src/codegen/cuda/nvrtc.h"
 #include "src/driver/defaults.h"
+#include "src/driver/kept_defaults.h"
 #include "src/graph/group.h"
 #include "src/graph/workload.h"
 #include "src/runtime/jit_hook.h"
@@ -48,6 +52,37 @@ TEST(Defaults, AreChosenForEachRangeOfASymbol) {
   }
   EXPECT_EQ(below, 1);
   EXPECT_TRUE(schedule_ranges(*job, *Target::parse("cpu:x86-64-v3")).empty());
+}
+
+TEST(KeptDefaults, GiveBackRangesBeforeWhatServesAllSizes) {
+  if (!codegen::Nvrtc::shared().ok()) GTEST_SKIP() << "needs NVRTC";
+  const std::filesystem::path path = std::filesystem::temp_directory_path() / ("kept_" + std::to_string(getpid()) + ".db");
+  const Target target = *Target::parse("cuda:sm_90a");
+  const auto graph = Graph::parse("graph g\nsymbol t in 1..512\ninput x: bf16[t, 256]\ninput w: bf16[128, 256]\noutput y = matmul(x, w, transpose_b=true)\n");
+  ASSERT_TRUE(graph.ok()) << graph.error().message();
+  const graph::Workload workload = graph::make_workload(graph::group_ops(*graph)[0].graph);
+  Defaults defaults;
+  defaults.want(workload);
+  defaults.compile(target);
+  const auto made = defaults.of(workload);
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  ASSERT_GE(made->size(), 2u);
+  KeptDefaults keeper(path, target);
+  EXPECT_TRUE(keeper.find(workload).empty());
+  keeper.add(workload, *made);
+  keeper.write();
+  EXPECT_EQ(keeper.trouble(), "");
+  const std::vector<Variant> found = KeptDefaults(path, target).find(workload);
+  ASSERT_EQ(found.size(), made->size());
+  std::size_t ranges = 0;
+  for (const Default& d : *made) {
+    const auto same = [&](const Variant& v) { return v.guard == d.variant.guard && *v.artifact == *d.variant.artifact; };
+    EXPECT_TRUE(std::any_of(found.begin(), found.end(), same)) << d.variant.guard.text();
+    ranges += d.variant.guard.symbols.empty() ? 0 : 1;
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].guard.symbols.empty(), i >= ranges);
+  EXPECT_TRUE(KeptDefaults(path, *Target::parse("cuda:sm_80")).find(workload).empty()) << "another device";
+  for (const char* suffix : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path.string() + suffix);
 }
 
 }  // namespace
