@@ -54,9 +54,11 @@ class Plan:
 
 class Call:
     """The callable object. Positional and keyword arguments by `names`, and `out=`, `stream=`. Unknown attributes are those of
-    `details`. Of these, ``_miss(values, error, seen)`` is asked when no program fits: it may `add` one, or return True; then, and when
-    a tensor requires a gradient, ``_differentiate(values)`` gives the result."""
-    def __new__(cls, names: tuple[str, ...], defaults: tuple[Any, ...], details: Any) -> Call: ...
+    `details`. Of these, ``_miss(values, error, seen)`` is asked when no program fits: it may `add` one and return None, or return where a
+    tensor is that requires a gradient, as a source of `add`; then, and as long as that tensor does, ``_differentiate(values)`` gives the
+    result. `nesting` 1: ``_call_nested(values, out, stream)`` takes calls with lists, tuples or dicts as arguments; 2:
+    ``_call_unbound(positional, named)`` takes every call."""
+    def __new__(cls, names: tuple[str, ...], defaults: tuple[Any, ...], details: Any, nesting: int = 0) -> Call: ...
     def __call__(self, *arguments: Any, out: Any = None, stream: int | None = None, **named: Any) -> Any: ...
     @property
     def details(self) -> Any: ...

@@ -2,6 +2,7 @@
 does not fit what was traced so far."""
 import functools
 import inspect
+import re
 import threading
 
 from . import _core, _errors, aten, database, keeping
@@ -55,24 +56,25 @@ class Compiled:
                             "lambda that calls it does") from None
         self.__name__ = getattr(target, "__name__", type(target).__name__)
         self.__doc__ = getattr(target, "__doc__", None)
-        self.names, self.keyword_names = [], []
-        for p in self.__signature__.parameters.values():
-            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-                raise _errors.make("unsupported", f"unsupported: compile {self.__name__}: the parameter {p}\n"
-                                                  "  works: parameters by name")
-            self.names.append(p.name)
-            if p.kind == p.KEYWORD_ONLY:
-                self.keyword_names.append(p.name)
-        unknown = set(self.declared or ()) - set(self.names)
+        self.parameters = list(self.__signature__.parameters.values())
+        self.names = [p.name for p in self.parameters]
+        self.takes_any = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in self.parameters)
+        self.nested = []  # (structure, Flat) of calls whose arguments hold tensors
+        bases = {re.match(r"\w*", name).group() for name in self.declared or ()}
+        unknown = set() if any(p.kind == p.VAR_KEYWORD for p in self.parameters) else bases - set(self.names)
         if unknown or {"out", "stream"} & set(self.names):
             raise _errors.make("bad_argument", f"bad_argument: compile {self.__name__}: dynamic names {sorted(unknown)}; the "
                                                f"parameters are {self.names}, and none may be named out or stream")
 
     def make_call(self):
-        parameters = self.__signature__.parameters.values()
-        defaults = tuple(... if p.default is p.empty else p.default for p in parameters)
-        self.call = _core.Call(tuple(self.names), defaults, self)
+        defaults = tuple(... if p.default is p.empty else p.default for p in self.parameters)
+        self.call = _core.Call(tuple(self.names), defaults, self, 2 if self.takes_any else 1)
         return self.call
+
+    def arrange(self, values):
+        """Positional and named arguments of the target."""
+        split = sum(p.kind != p.KEYWORD_ONLY for p in self.parameters)
+        return values[:split], dict(zip(self.names[split:], values[split:]))
 
     def __repr__(self):
         return f"<loopwright.compile({self.__name__}{self.__signature__}), {len(self.programs)} programs>"
@@ -80,7 +82,8 @@ class Compiled:
     # ---- what a person may ask
     def _list_made(self):
         """(graph, device, plan) of everything made so far: inference, then forward and backward parts of training."""
-        return [(traced.graph, traced.device, plan) for traced, plan in self.programs] + (self.training.made if self.training else [])
+        made = [(traced.graph, traced.device, plan) for traced, plan in self.programs] + (self.training.made if self.training else [])
+        return made + [part for _, flat in self.nested for part in flat._list_made()]
 
     @property
     def graphs(self):
@@ -119,6 +122,8 @@ class Compiled:
             self.call.reset()
             for t in traced:
                 self._add(t)
+            for _, flat in self.nested:
+                flat.use_database(path)
 
     # ---- what the callable asks
     def _refuse_copy(self):
@@ -146,7 +151,7 @@ class Compiled:
                 raise _errors.make("unsupported", f"unsupported: call {self.__name__}: {MAX_PROGRAMS} programs were traced already, for "
                                                   "other sizes, strides or modules\n  works: dynamic= for sizes that change, "
                                                   "contiguous() tensors") from error
-            traced = trace(self.target, self.names, values, self.keyword_names, symbols)
+            traced = trace(self.target, self.names, values, self.arrange, symbols)
             traced.key = key
             self._add(traced)
             return None
@@ -155,14 +160,34 @@ class Compiled:
         """The result of a call that a gradient flows through: forward now, backward later, both by generated kernels."""
         from .training import Training
 
+        if any(isinstance(v, (list, tuple, dict)) for v in values):
+            return self._call_nested(values, None, None)
         self._check(values)
         if self.declared is not None:
             self._check_declared(values)
         with self._lock:
             if self.training is None:
-                self.training = Training(self.target, self.keyword_names, self.databases, self.on_miss)
+                self.training = Training(self.target, self.arrange, self.databases, self.on_miss)
             training = self.training
         return training(self.names, values, self.declared or {})
+
+    def _call_nested(self, values, out, stream):
+        """The result of a call whose arguments are or hold lists, tuples or dicts."""
+        from .nesting import call_flat, holds_tensors
+
+        for i, (name, value) in enumerate(zip(self.names, values)):
+            if isinstance(value, (list, tuple, dict)) and not holds_tensors(value) and any(t.key[i][2] is not None for t, _ in self.programs):
+                raise TypeError(f"argument `{name}`: a {type(value).__name__} without tensors, and a tensor was traced there")
+        return call_flat(self, dict(zip(self.names, values)), out, stream)
+
+    def _call_unbound(self, positional, named):
+        """The same where the function takes any arguments."""
+        from .nesting import call_flat
+
+        out, stream = named.pop("out", None), named.pop("stream", None)
+        bound = self.__signature__.bind(*positional, **named)
+        bound.apply_defaults()
+        return call_flat(self, dict(bound.arguments), out, stream)
 
     def _check(self, values):
         """What tells programs apart: for each argument its type, and of a tensor dtype, device and sizes."""
@@ -246,6 +271,9 @@ def compile(target=None, *, dynamic=None, db=None, accuracy="strict", on_miss="j
     `db`: databases with tuned kernels, most important first. `on_miss`: "jit" compiles default schedules where there is no
     tuned kernel, "default" and "strict" as in `load`. `accuracy`: "strict", no worse than float32 arithmetic with one
     rounding a tensor. `retrace`: whether another dtype, device, rank or plain value is traced again instead of an error.
+
+    Arguments may be lists, tuples and dicts that hold tensors, and the function may take ``*args`` and ``**kwargs``: each structure is
+    traced of its own. There `dynamic` names a tensor as ``"x[0]"`` or all of an argument as ``"x"``.
 
     Tensors may be views with any strides; each pattern of strides is traced once. Results are fresh dense tensors of torch's
     allocator (also where eager PyTorch would return a view), or those given by `out=`, on the current stream.

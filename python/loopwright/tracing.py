@@ -31,16 +31,16 @@ class Traced:
 class _Root(torch.nn.Module):
     """Calls the target; the modules that it reaches are its submodules, so that their parameters are inputs."""
 
-    def __init__(self, target, modules, keyword_names):
+    def __init__(self, target, modules, arrange):
         super().__init__()
         self._target = (target,)  # in a tuple: a module must not be registered twice
-        self._keyword_names = keyword_names
+        self._arrange = arrange
         for i, module in enumerate(modules):
             self.add_module(f"m{i}", module)
 
     def forward(self, *values):
-        split = len(values) - len(self._keyword_names)
-        return self._target[0](*values[:split], **dict(zip(self._keyword_names, values[split:])))
+        positional, named = self._arrange(values)
+        return self._target[0](*positional, **named)
 
 
 def as_forward(target):
@@ -146,11 +146,11 @@ def export_dims(symbols):
     return lambda value, of_value: describe(value, of_value, made)
 
 
-def run_export(target, modules, names, values, keyword_names, symbols):
+def run_export(target, modules, names, values, arrange, symbols):
     describe = export_dims(symbols)
     inputs = tuple(example(v, symbols.get(n, {})) if isinstance(v, torch.Tensor) else v for n, v in zip(names, values))
     dims = tuple(describe(v, symbols.get(n, {})) for n, v in zip(names, inputs))
-    root = _Root(as_forward(target), modules, keyword_names)
+    root = _Root(as_forward(target), modules, arrange)
     table = torch.export.default_decompositions()
     for name in aten.PRESERVED:
         packet, overload = name.split(".")
@@ -181,10 +181,11 @@ def owner_of(root_modules, path):
     return (module._parameters if last in module._parameters else module._buffers), last
 
 
-def trace(target, names, values, keyword_names, symbols):
-    """Traces `target` at these values. `symbols`: parameter name -> dimension -> Symbol. Raises Unsupported."""
+def trace(target, names, values, arrange, symbols):
+    """Traces `target` at these values; `arrange` gives its positional and named arguments for them. `symbols`: name of a value ->
+    dimension -> Symbol. Raises Unsupported."""
     modules, guards = find_context(target)
-    program = run_export(target, modules, names, values, keyword_names, symbols)
+    program = run_export(target, modules, names, values, arrange, symbols)
     kind = torch.export.graph_signature.InputKind
     specs = program.graph_signature.input_specs
     nodes = [n for n in program.graph.nodes if n.op == "placeholder"]

@@ -10,19 +10,19 @@ from .tracing import name_of
 class Training:
     """A function or module with gradients. `made`: (graph, device, plan) of the parts so far, in the order of their first runs."""
 
-    def __init__(self, target, keyword_names, databases, on_miss):
+    def __init__(self, target, arrange, databases, on_miss):
         settings = Settings(databases, on_miss)
         self.made = settings.made
-        self.keyword_names = keyword_names
+        self.arrange = arrange
         # A module's own call: torch.compile of the module would put another one around it.
         function = target.__call__ if isinstance(target, torch.nn.Module) else target
         self.function = torch.compile(function, backend=functools.partial(compile_dynamo, settings=settings), fullgraph=True)
         self.name = name_of(target)
 
     def __call__(self, names, values, declared):
-        """`declared`: parameter name -> dimensions that are symbols at once; other sizes become symbols when they change."""
+        """`declared`: name of a value -> dimensions that are symbols at once; other sizes become symbols when they change."""
         for name, value in zip(names, values):
             for d in declared.get(name, ()):
                 torch._dynamo.maybe_mark_dynamic(value, d)
-        split = len(values) - len(self.keyword_names)
-        return self.function(*values[:split], **dict(zip(self.keyword_names, values[split:])))
+        positional, named = self.arrange(values)
+        return self.function(*positional, **named)

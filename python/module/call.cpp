@@ -15,9 +15,11 @@
 namespace loopwright::python {
 namespace {
 
-constexpr std::size_t kMaxParameters = 64;
+constexpr std::size_t kMaxParameters = 256;
 /// One would do; other threads may add programs of their own meanwhile.
 constexpr int kMostAttempts = 4;
+
+constexpr int kContainers = 1, kEveryCall = 2;
 
 struct Call {
   PyObject_HEAD vectorcallfunc vectorcall;
@@ -26,6 +28,8 @@ struct Call {
   PyObject*
       details;  ///< object that other attributes are read from; `_miss` and `_differentiate` are in _core.pyi
   std::vector<std::shared_ptr<const Traced>>* traced;
+  /// Whether the details take calls with lists, tuples and dicts as arguments (`_call_nested`), or every call.
+  int nesting;
   Source* trained;  ///< the tensor that the last call with a gradient was seen to require one of
 };
 
@@ -70,7 +74,7 @@ bool bind(const Call& self, PyObject* const* args, Py_ssize_t given, PyObject* k
     PyErr_Format(PyExc_TypeError, "%zd arguments are given; there are %zd: %R", given, count, self.names);
     return false;
   }
-  bound.values.fill(nullptr);
+  std::fill_n(bound.values.begin(), count, nullptr);
   std::copy(args, args + given, bound.values.begin());
   const Py_ssize_t named = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
   for (Py_ssize_t k = 0; k < named; ++k)
@@ -202,6 +206,30 @@ void remember_trained(Call& self, const Source& source) {
   *self.trained = source;
 }
 
+bool holds_containers(const Call& self, const Bound& bound) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self.names); ++i)
+    if (PyObject* a = bound.arguments[i]; PyList_Check(a) || PyTuple_Check(a) || PyDict_Check(a)) return true;
+  return false;
+}
+
+/// The result of a call whose arguments hold tensors: of the details. Null with a Python exception.
+PyObject* call_nested(const Call& self, const Bound& bound) {
+  const nb::object none = nb::none();
+  return PyObject_CallMethod(self.details, "_call_nested", "OOO", list_values(self, bound).ptr(),
+                             bound.out != nullptr ? bound.out : none.ptr(),
+                             bound.stream != nullptr ? bound.stream : none.ptr());
+}
+
+/// The same for a function that takes any arguments: they are not bound to parameters.
+PyObject* call_unbound(const Call& self, PyObject* const* args, Py_ssize_t given, PyObject* keywords) {
+  nb::list positional;
+  nb::dict named;
+  for (Py_ssize_t i = 0; i < given; ++i) positional.append(nb::borrow(args[i]));
+  const Py_ssize_t count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+  for (Py_ssize_t k = 0; k < count; ++k) named[nb::borrow(PyTuple_GET_ITEM(keywords, k))] = nb::borrow(args[given + k]);
+  return PyObject_CallMethod(self.details, "_call_unbound", "OO", positional.ptr(), named.ptr());
+}
+
 /// The result of a call that a gradient has to flow through: of the details. Null with a Python exception.
 PyObject* differentiate(const Call& self, const Bound& bound) {
   if (bound.out == nullptr && bound.stream == nullptr)
@@ -247,6 +275,7 @@ PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObj
   auto& self = *reinterpret_cast<Call*>(object);
   try {
     Bound bound;
+    if (self.nesting == kEveryCall) return call_unbound(self, args, PyVectorcall_NARGS(flags), keywords);
     if (!bind(self, args, PyVectorcall_NARGS(flags), keywords, bound)) return nullptr;
     if (const int again = needs_gradient_again(self, bound); again != 0)
       return again < 0 ? nullptr : differentiate(self, bound);
@@ -255,13 +284,18 @@ PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObj
         const std::shared_ptr<const Traced> traced = (*self.traced)[i];
         Mismatch mismatch;
         if (PyObject* result = serve(*traced, bound, mismatch, nullptr)) return result;
-        if (PyErr_Occurred() != nullptr) return nullptr;
+        if (PyErr_Occurred() != nullptr) {
+          if (self.nesting != kContainers || !holds_containers(self, bound)) return nullptr;
+          PyErr_Clear();
+          return call_nested(self, bound);
+        }
         if (mismatch.kind == Mismatch::Kind::grad) {
           remember_trained(self, traced->sources[static_cast<std::size_t>(mismatch.tensor)]);
           return differentiate(self, bound);
         }
       }
       if (attempt == kMostAttempts) break;
+      if (self.nesting == kContainers && holds_containers(self, bound)) return call_nested(self, bound);
       const Answer answer = ask_for_more(self, bound);
       if (answer == Answer::failed) return nullptr;
       if (answer == Answer::differentiate) return differentiate(self, bound);
@@ -279,7 +313,8 @@ PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObj
 
 PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *names, *defaults, *details;
-  if (!PyArg_ParseTuple(args, "O!O!O", &PyTuple_Type, &names, &PyTuple_Type, &defaults, &details))
+  int nesting = 0;
+  if (!PyArg_ParseTuple(args, "O!O!O|i", &PyTuple_Type, &names, &PyTuple_Type, &defaults, &details, &nesting))
     return nullptr;
   if (static_cast<std::size_t>(PyTuple_GET_SIZE(names)) > kMaxParameters ||
       PyTuple_GET_SIZE(names) != PyTuple_GET_SIZE(defaults)) {
@@ -292,6 +327,7 @@ PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   self->names = Py_NewRef(names);
   self->defaults = Py_NewRef(defaults);
   self->details = Py_NewRef(details);
+  self->nesting = nesting;
   self->traced = new (std::nothrow) std::vector<std::shared_ptr<const Traced>>;
   self->trained = new (std::nothrow) Source;
   if (self->traced == nullptr || self->trained == nullptr) {
