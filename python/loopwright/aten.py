@@ -196,7 +196,9 @@ def arithmetic(names, op, bool_op=None):
         if dtype == "bool" and bool_op is None:
             raise Uncovered("of bool")
         left, right = operand(lw, a, dtype), operand(lw, b, dtype)
-        if alpha != 1:
+        if dtype == "bool":
+            right = right if alpha else "false"
+        elif alpha != 1:
             right = (lw.emit("mul", [right, number(alpha, dtype)], dtype, b.shape) if is_term(right)
                      else number(float(right) * alpha, dtype))
         return lw.emit(bool_op if dtype == "bool" else op, all_literals(lw, [left, right], dtype), dtype, shape)
@@ -236,11 +238,12 @@ def _no(what):
 @covers("div.Tensor_mode", "div.Scalar_mode", "floor_divide.default", remark="floor on floats and trunc as div, then rounded")
 def div_mode(lw, node, a, b, rounding_mode="floor"):
     dtype, shape = out_type(lw, node)
-    operands = all_literals(lw, [operand(lw, a, dtype), operand(lw, b, dtype)], dtype)
+    wide = "f32" if dtype in ("bf16", "f16") and rounding_mode else dtype  # a quotient rounded to 8 bits may be the next whole number
+    operands = all_literals(lw, [operand(lw, cast(lw, t, dtype) if is_term(t) else t, wide) for t in (a, b)], wide)
     if dtype.startswith(("i", "u")):
         return lw.emit({"floor": "floor_div", "trunc": "div"}[rounding_mode], operands, dtype, shape)
-    quotient = lw.emit("div", operands, dtype, shape)
-    return quotient if rounding_mode is None else lw.emit(rounding_mode, [quotient], dtype, shape)
+    quotient = lw.emit("div", operands, wide, shape)
+    return quotient if rounding_mode is None else cast(lw, lw.emit(rounding_mode, [quotient], wide, shape), dtype)
 
 
 @covers("remainder.Tensor", "remainder.Scalar")

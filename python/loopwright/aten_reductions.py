@@ -5,6 +5,11 @@ from .aten import Uncovered, axes_of, cast, covers, number, out_type, reshaped
 
 
 # ---- reductions
+def at_least_one_axis(lw, x):
+    """A number as a tensor of one axis."""
+    return x if x.rank else reshaped(lw, x, ["1"])
+
+
 def reduction(names, op):
     @covers(*names)
     def lower(lw, node, x, dims=None, keepdim=False, dtype=None):
@@ -32,13 +37,15 @@ def whole(lw, node, x, dim=None, keepdim=False, dtype=None):
 def with_indices(lw, node, x, dim, keepdim=False):
     kind = node.target._schema.name.split("::")[1]
     axes, (dtype, shape) = axes_of(dim, x.rank), out_type(lw, node, 0)
+    x, keepdim = at_least_one_axis(lw, x), keepdim and x.rank
     return [lw.emit(f"reduce_{kind}", [x], dtype, shape, axes=axes, keepdim=bool(keepdim)),
             lw.emit(f"arg{kind}", [x], "i64", shape, axes=axes, keepdim=bool(keepdim))]
 
 
 @covers("argmax.default", "argmin.default")
 def arg(lw, node, x, dim=None, keepdim=False):
-    return lw.emit(node.target._schema.name.split("::")[1], [x], "i64", out_type(lw, node)[1], axes=axes_of(dim, x.rank),
+    axes, keepdim = (axes_of(dim, x.rank) or [0]), keepdim and x.rank
+    return lw.emit(node.target._schema.name.split("::")[1], [at_least_one_axis(lw, x)], "i64", out_type(lw, node)[1], axes=axes,
                    keepdim=bool(keepdim))
 
 
@@ -78,7 +85,8 @@ def vector_norm(lw, node, x, order=2, dims=None, keepdim=False, dtype=None):
 def softmax(lw, node, x, axis, *_, **__):
     dtype, shape = out_type(lw, node)
     op = "log_softmax" if "log" in str(node.target) else "softmax"
-    return lw.emit(op, [cast(lw, x, dtype)], dtype, shape, axis=axis % max(x.rank, 1))
+    x = at_least_one_axis(lw, cast(lw, x, dtype))
+    return reshaped(lw, lw.emit(op, [x], dtype, x.shape, axis=axis % x.rank), shape)
 
 
 # ---- normalisation

@@ -1,5 +1,6 @@
 """Door two: `torch.compile(backend="loopwright")`. Dynamo and AOTAutograd give graphs of ATen ops, forward and backward; what the op
 table covers becomes generated kernels, what it does not runs in PyTorch within the same call."""
+import functools
 import logging
 from dataclasses import dataclass, field
 
@@ -36,11 +37,17 @@ def backend(module, example_inputs, **keywords):
     return compile_dynamo(module, example_inputs, Settings(database.list_paths(options.get("db")), options.get("on_miss", "jit")))
 
 
+@functools.cache
+def find_decompositions():
+    """Making this table takes PyTorch 50 ms."""
+    return dict(torch._decomp.core_aten_decompositions())
+
+
 def compile_dynamo(module, example_inputs, settings):
     """A graph of Dynamo as a function with forward and backward."""
     compile_graph = lambda graph, inputs: compile_aten(graph, settings)  # noqa: E731
     return aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph, inference_compiler=compile_graph,
-                        decompositions=torch._decomp.core_aten_decompositions(), keep_inference_input_mutations=True,
+                        decompositions=find_decompositions(), keep_inference_input_mutations=True,
                         partition_fn=min_cut_rematerialization_partition)(module, example_inputs)
 
 
@@ -135,7 +142,7 @@ class Part:
         output = next(n for n in graph.graph.nodes if n.op == "output")
         self.results = output.args[0]
         names = tuple(f"a{i}" for i in range(len(self.inputs)))
-        self.programs, self.broken = 0, False
+        self.programs, self.broken, self.computes = 0, False, True
         self.call = _core.Call(names, (...,) * len(names), self)
 
     def __call__(self, *arguments):
@@ -150,9 +157,8 @@ class Part:
         return self.graph(*arguments)
 
     def is_trivial(self):
-        """Whether nothing would be computed."""
-        return not any(n.op == "call_function" and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))
-                       for n in self.graph.graph.nodes)
+        """Whether nothing would be computed: every result is an argument. After find_failures."""
+        return not self.computes
 
     def find_failures(self):
         """FX node -> why it is not covered."""
@@ -181,7 +187,10 @@ class Part:
         self._lower_nodes(lowering, failures)
         if failures:
             return None
+        if not sources:
+            raise _errors.make("unsupported", "unsupported: a part without a tensor to compute from")
         returned = self._describe_results(lowering)
+        self.computes = bool(lowering.tails)
         device = devices.pop() if devices else torch.device("cpu")
         return lowering.finish(), sources, returned, "cpu" if device.type == "cpu" else f"{device.type}:{device.index or 0}"
 

@@ -215,6 +215,8 @@ def trace(target, names, values, arrange, symbols):
         devices.add(real.device)
         traced.sources.append(source)
         lowering.terms[node] = lowering.input(lowering.new_name(name), value, real.is_contiguous())
+    if not traced.sources:
+        raise _errors.make("unsupported", f"unsupported: trace {name_of(target)}: no tensor among arguments, parameters and buffers")
     traced.guards += guard_ties(modules)
     if len(devices) > 1:
         raise _errors.make("unsupported", f"unsupported: trace {name_of(target)}: tensors on "

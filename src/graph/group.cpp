@@ -83,12 +83,18 @@ class Extractor {
     return out;
   }
 
+  /// `i0`, `i1`, ...; those that would be the word of a dtype (`i8`) get an end of their own.
+  static std::string name_input(std::size_t number) {
+    std::string name = "i" + std::to_string(number);
+    return parse_dtype(name) ? name + "_" : name;
+  }
+
   void build(const std::vector<Id>& outputs) {
     group_.graph = Graph("group");
     for (Id n : leaves_) {
       const Node& node = g_.nodes()[n];
       const Result<Value> made =
-          group_.graph.input("i" + std::to_string(group_.inputs.size()),
+          group_.graph.input(name_input(group_.inputs.size()),
                              {node.type.dtype, rename(node.type.shape), rename(node.type.strides)});
       LW_BUG_IF(!made.ok(), "input of a group: " + made.error().message());
       made_[n] = *made;

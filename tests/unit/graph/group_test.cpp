@@ -45,6 +45,20 @@ TEST(Grouping, a_whole_normalisation_is_one_kernel) {
               ElementsAre("row_reduction"));
 }
 
+TEST(Grouping, many_inputs_get_no_word_of_a_dtype_as_a_name) {
+  std::string body, sum = "x0";
+  for (int i = 0; i < 20; ++i) body += "input x" + std::to_string(i) + ": f32[n]\n";
+  for (int i = 1; i < 20; ++i) {
+    const std::string next = i == 19 ? "output y" : "s" + std::to_string(i);
+    body += next + " = add(" + sum + ", x" + std::to_string(i) + ")\n";
+    sum = "s" + std::to_string(i);
+  }
+  const std::vector<Group> groups = graph::group_ops(parsed(body));
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].inputs.size(), 20u);
+  EXPECT_TRUE(graph::parse_workload(graph::make_workload(groups[0].graph).text).ok());
+}
+
 TEST(Grouping, a_product_takes_its_pointwise_epilogue) {
   EXPECT_THAT(families_of("input x: f32[n, 64]\ninput w: f32[32, 64]\ninput b: f32[32]\ninput r: f32[n, 32]\n"
                           "output y = add(gelu(linear(x, w, b)), exp(r))\n"),
