@@ -109,7 +109,7 @@ def reshaped(lw, x, shape):
     if x.rows_of is not None and list(shape) == list(x.rows_of.shape):
         return x.rows_of
     result = lw.emit("reshape", [x], x.dtype, shape, shape=shape)
-    if len(shape) == 2 < x.rank and shape[-1] == x.shape[-1]:
+    if len(shape) == 2 < x.rank and shape[-1] == x.shape[-1] != "0":  # of rows without elements there may be another number
         result.rows_of = x
     return result
 
@@ -144,7 +144,13 @@ def unary(name, op=None):
 for _name in ("neg", "abs", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tan",
               "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf", "sigmoid"):
     unary(f"{_name}.default")
-unary("sign.default")
+
+
+@covers("sign.default")
+def sign(lw, node, x):
+    return x if x.dtype == "bool" else lw.emit("sign", [x], x.dtype, x.shape)
+
+
 
 
 @covers("floor.default", "ceil.default", "round.default", "trunc.default")
@@ -157,6 +163,8 @@ def rounding(lw, node, x):
 @covers("isnan.default", "isinf.default")
 def classify(lw, node, x):
     name = {"isnan": "is_nan", "isinf": "is_inf"}[node.target._schema.name.split("::")[1]]
+    if not x.dtype.startswith(("f", "bf")):
+        return lw.emit("ne", [cast(lw, x, "u8") if x.dtype == "bool" else x] * 2, "bool", x.shape)
     return lw.emit(name, [x], "bool", x.shape)
 
 

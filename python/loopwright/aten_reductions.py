@@ -10,14 +10,18 @@ def at_least_one_axis(lw, x):
     return x if x.rank else reshaped(lw, x, ["1"])
 
 
+def reduce(lw, op, x, shape, axes, keepdim):
+    """The largest and the smallest of bool are any and all."""
+    op = {"reduce_max": "any", "reduce_min": "all"}.get(op, op) if x.dtype == "bool" else op
+    return lw.emit(op, [x], x.dtype, shape, axes=axes, keepdim=bool(keepdim))
+
+
 def reduction(names, op):
     @covers(*names)
     def lower(lw, node, x, dims=None, keepdim=False, dtype=None):
         dtype, shape = out_type(lw, node)
         x = cast(lw, x, dtype)
-        if x.rank == 0:
-            return x
-        return lw.emit(op, [x], dtype, shape, axes=axes_of(dims, x.rank), keepdim=bool(keepdim))
+        return reduce(lw, op, x, shape, axes_of(dims, x.rank), keepdim) if x.rank else x
 
 
 reduction(("sum.dim_IntList", "sum.default"), "sum")
@@ -30,7 +34,7 @@ reduction(("amin.default",), "reduce_min")
 def whole(lw, node, x, dim=None, keepdim=False, dtype=None):
     out, shape = out_type(lw, node)
     op = {"max": "reduce_max", "min": "reduce_min", "prod": "product"}[node.target._schema.name.split("::")[1]]
-    return lw.emit(op, [cast(lw, x, out)], out, shape, axes=axes_of(dim, x.rank), keepdim=bool(keepdim)) if x.rank else x
+    return reduce(lw, op, cast(lw, x, out), shape, axes_of(dim, x.rank), keepdim) if x.rank else cast(lw, x, out)
 
 
 @covers("max.dim", "min.dim")
@@ -38,8 +42,8 @@ def with_indices(lw, node, x, dim, keepdim=False):
     kind = node.target._schema.name.split("::")[1]
     axes, (dtype, shape) = axes_of(dim, x.rank), out_type(lw, node, 0)
     x, keepdim = at_least_one_axis(lw, x), keepdim and x.rank
-    return [lw.emit(f"reduce_{kind}", [x], dtype, shape, axes=axes, keepdim=bool(keepdim)),
-            lw.emit(f"arg{kind}", [x], "i64", shape, axes=axes, keepdim=bool(keepdim))]
+    return [reduce(lw, f"reduce_{kind}", x, shape, axes, keepdim),
+            lw.emit(f"arg{kind}", [cast(lw, x, "u8") if dtype == "bool" else x], "i64", shape, axes=axes, keepdim=bool(keepdim))]
 
 
 @covers("argmax.default", "argmin.default")
@@ -100,8 +104,11 @@ def flat_last(lw, x, count):
 @covers("layer_norm.default")
 def layer_norm(lw, node, x, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True, shape=None):
     count, shape = len(normalized_shape), shape or out_type(lw, node)[1]
-    operands = [flat_last(lw, t, count) for t in (x, weight, bias) if t is not None]
-    result = lw.emit("layer_norm", operands, x.dtype, operands[0].shape, eps=float(eps))
+    x, weight, bias = (t if t is None else flat_last(lw, t, count) for t in (x, weight, bias))
+    operands = [x] if weight is None else [x, weight] if bias is None else [x, weight, bias]
+    result = lw.emit("layer_norm", operands, x.dtype, x.shape, eps=float(eps))
+    if weight is None and bias is not None:
+        result = lw.emit("add", [result, cast(lw, bias, x.dtype)], x.dtype, x.shape)
     return reshaped(lw, result, shape)
 
 
@@ -120,23 +127,29 @@ def rms_norm(lw, node, x, normalized_shape, weight=None, eps=None):
 def native_layer_norm(lw, node, x, normalized_shape, weight, bias, eps):
     result = layer_norm(lw, node, x, normalized_shape, weight, bias, eps, shape=out_type(lw, node, 0)[1])
     dtype, shape = out_type(lw, node, 1)
-    wide = cast(lw, x, dtype)
-    options = {"axes": list(range(x.rank - len(normalized_shape), x.rank)), "keepdim": True}
+    axes = list(range(x.rank - len(normalized_shape), x.rank))
+    return [result, *mean_and_rstd(lw, x, dtype, shape, axes, True, eps)]
+
+
+def mean_and_rstd(lw, x, dtype, shape, axes, keepdim, eps):
+    """What the backward pass of a normalisation reads."""
+    wide, options = cast(lw, x, dtype), {"axes": axes, "keepdim": keepdim}
     mean = lw.emit("mean", [wide], dtype, shape, **options)
     spread = lw.emit("add", [lw.emit("variance", [wide], dtype, shape, correction=0, **options), number(eps, dtype)], dtype, shape)
-    return [result, mean, lw.emit("rsqrt", [spread], dtype, shape)]
+    return mean, lw.emit("rsqrt", [spread], dtype, shape)
 
 
-@covers("native_group_norm.default", remark="the result, not mean and rstd")
+@covers("native_group_norm.default")
 def group_norm(lw, node, x, weight, bias, n, channels, size, groups, eps):
     dtype, shape = out_type(lw, node, 0)
     per_group = [shape[0], str(groups), str(int(channels) // groups) + "".join(f"*({s})" for s in shape[2:])]
-    result = reshaped(lw, lw.emit("layer_norm", [reshaped(lw, x, per_group)], dtype, per_group, eps=float(eps)), shape)
+    grouped = reshaped(lw, x, per_group)
+    result = reshaped(lw, lw.emit("layer_norm", [grouped], dtype, per_group, eps=float(eps)), shape)
     one_each = ["1", shape[1]] + ["1"] * (len(shape) - 2)
     for op, t in (("mul", weight), ("add", bias)):
         if t is not None:
             result = lw.emit(op, [result, reshaped(lw, cast(lw, t, dtype), one_each)], dtype, shape)
-    return [result, None, None]
+    return [result, *mean_and_rstd(lw, grouped, *out_type(lw, node, 1), [2], False, eps)]
 
 
 # ---- products

@@ -55,7 +55,7 @@ CASES = {
                                           x.cumsum(1), i.cumsum(0), x.norm(), x.logsumexp(1), torch.linalg.vector_norm(x, dim=1), x.sum(dtype=torch.float64),
                                           x.count_nonzero()]],
     "normalisation": [lambda x=X, w=POSITIVE[0]: [torch.softmax(x, -1), torch.softmax(x, 0), torch.log_softmax(x, 1), F.layer_norm(x, (10,)),
-                                                  F.layer_norm(x, (10,), w, w), F.layer_norm(x, (6, 10)), F.rms_norm(x, (10,), w, 1e-6), F.rms_norm(x, (10,)),
+                                                  F.layer_norm(x, (10,), w, w), F.layer_norm(x, (6, 10)), F.layer_norm(x, (10,), None, w), F.rms_norm(x, (10,), w, 1e-6), F.rms_norm(x, (10,)),
                                                   F.softmin(x, 1), F.normalize(x, dim=1), F.group_norm(x, 2)]],
     "products": [lambda x=X, y=UNIT, w=POSITIVE, v=X[0]: [x @ w.t(), x.t() @ y, F.linear(x, w), F.linear(x, w, w[:, 0]), x @ v, v @ v, torch.addmm(y @ y.t(), x, w.t()),
                                                           torch.addmm(x[:, :6], x, w.t(), beta=0.5, alpha=2.0), F.linear(v, w), v @ w.t(), torch.outer(v, v),
