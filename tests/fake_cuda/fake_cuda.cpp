@@ -2,7 +2,7 @@
 // are tested with it where there is no GPU. LOOPWRIGHT_LIBCUDA names it.
 //
 // A "cubin" is the text `fake cubin: <kernel> <kernel> ...` and a zero; the kernels are those of fake_kernels.cpp, which
-// `<entry>=<kernel>` gives another name.
+// `<entry>=<kernel>` gives another name and `<entry>=<kernel>/<count>` more parameters, which the kernel does not look at.
 // Settings are numbers by name: from the environment (LOOPWRIGHT_FAKE_CUDA="devices=2 version=11080") when the library
 // is loaded, and through fake_cuda_set afterwards.
 #include "tests/fake_cuda/fake_cuda.h"
@@ -36,6 +36,7 @@ struct LibraryOpaque {
 };
 struct KernelOpaque {
   const fake_cuda::FakeKernel* kernel = nullptr;
+  int parameters = 0;
   long largest_shared = 48 << 10;
 };
 struct FunctionOpaque {
@@ -237,11 +238,14 @@ Status cuLibraryUnload(cuda::Library library) {
 }
 Status cuLibraryGetKernel(cuda::Kernel* kernel, cuda::Library library, const char* name) {
   const auto entry = library->kernels.find(name);
-  const fake_cuda::FakeKernel* found = entry == library->kernels.end() ? nullptr : fake_cuda::find_kernel(entry->second);
+  if (entry == library->kernels.end()) return cuda::kNotFound;
+  const std::size_t slash = entry->second.find('/');
+  const fake_cuda::FakeKernel* found = fake_cuda::find_kernel(std::string_view(entry->second).substr(0, slash));
   if (found == nullptr) return cuda::kNotFound;
   const std::lock_guard lock(state().mutex);
   *kernel = &state().kernels[entry->second];
   (*kernel)->kernel = found;
+  (*kernel)->parameters = slash == std::string::npos ? found->parameters : std::atoi(entry->second.c_str() + slash + 1);
   return kOk;
 }
 Status cuKernelGetFunction(cuda::Function* function, cuda::Kernel kernel) {
@@ -265,7 +269,7 @@ Status cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, cuda::Function, 
   return kOk;
 }
 Status cuKernelGetParamInfo(cuda::Kernel kernel, std::size_t index, std::size_t* offset, std::size_t* bytes) {
-  if (index >= static_cast<std::size_t>(kernel->kernel->parameters)) return kInvalidValue;
+  if (index >= static_cast<std::size_t>(kernel->parameters)) return kInvalidValue;
   *offset = 8 * index;
   *bytes = 8;
   return kOk;

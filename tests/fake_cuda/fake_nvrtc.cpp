@@ -2,6 +2,7 @@
 //
 // It does not compile: every kernel of a program becomes the fake driver's kernel that LOOPWRIGHT_FAKE_KERNEL names
 // (`doubles` when it is not set). So only graphs that compute what that kernel does come out right.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <regex>
@@ -45,8 +46,11 @@ int nvrtcCompileProgram(void* handle, int, const char* const*) {
   const char* kernel = std::getenv("LOOPWRIGHT_FAKE_KERNEL");
   program.cubin = "fake cubin:";
   const std::regex entry(R"(__global__[^{;]*?(\w+)\s*\((?!\d))");
-  for (std::sregex_iterator it(program.text.begin(), program.text.end(), entry), end; it != end; ++it)
-    program.cubin += " " + (*it)[1].str() + "=" + (kernel != nullptr ? kernel : "doubles");
+  for (std::sregex_iterator it(program.text.begin(), program.text.end(), entry), end; it != end; ++it) {
+    const auto begin = (*it)[0].second, close = std::find(begin, program.text.cend(), ')');
+    const auto parameters = begin == close ? 0 : 1 + std::count(begin, close, ',');
+    program.cubin += " " + (*it)[1].str() + "=" + (kernel != nullptr ? kernel : "doubles") + "/" + std::to_string(parameters);
+  }
   return 0;
 }
 int nvrtcGetProgramLogSize(void*, std::size_t* bytes) {
