@@ -175,17 +175,14 @@ class Canary {
     db::BestRow best = row.best;
     best.state = state;
     ++(drifted ? report_.stale : report_.fresh);
-    return put(best);
+    LW_CHECK(recorder_.put_best(best));
+    return Unit{};
   }
   Status mark_all_like(const db::BestRow& place) {
     LW_TRY(const auto rows, recorder_.read().list_best({.device = place.device, .policy = place.policy, .state = db::BestState::active}));
     for (const db::BestEntry& e : rows) {
       if (e.best.toolchain == place.toolchain) LW_CHECK(mark(e, true));
     }
-    return Unit{};
-  }
-  Status put(const db::BestRow& best) {
-    LW_CHECK(recorder_.put_best(best));
     return Unit{};
   }
 

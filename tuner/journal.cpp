@@ -1,9 +1,6 @@
 #include "tuner/journal.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-
-#include "db/canonical.h"
 
 namespace loopwright::tuner {
 namespace {
@@ -26,20 +23,6 @@ bool deserves_block(Outcome outcome) {
 }
 
 }  // namespace
-
-std::string write_picks(const Picks& picks) {
-  nlohmann::json object = nlohmann::json::object();
-  for (const Pick& p : picks) object[p.name] = p.value;
-  return object.dump();
-}
-
-db::CandidateRow make_candidate_row(const std::string& workload, const std::string& template_name, const Picks& picks,
-                                    const std::string& trace, bool is_default) {
-  db::CandidateRow row{.workload = workload, .template_name = template_name, .picks = write_picks(picks), .trace = trace,
-                       .is_default = is_default};
-  row.digest = db::compute_digest(row);
-  return row;
-}
 
 Status Journal::open_workload(const db::WorkloadRow& workload) {
   LW_CHECK(flush());

@@ -8,16 +8,13 @@
 #include <vector>
 
 #include "db/record.h"
+#include "src/driver/candidate_row.h"
 #include "tuner/device.h"
 #include "tuner/statistics.h"
 
 namespace loopwright::tuner {
 
-/// Picks as the canonical JSON object of the database.
-std::string write_picks(const Picks& picks);
-/// The row of a candidate; its digest field is filled.
-db::CandidateRow make_candidate_row(const std::string& workload, const std::string& template_name, const Picks& picks,
-                                    const std::string& trace, bool is_default);
+using driver::make_candidate_row;
 
 /// Rows in this state serve, when they are verified.
 inline bool is_served(db::BestState state) { return state == db::BestState::active || state == db::BestState::stale; }

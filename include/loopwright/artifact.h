@@ -49,7 +49,7 @@ struct TensorMap {
 
 /// One kernel launch on a CUDA device. Parameters of the entry: the address of each of Artifact::args in order, then each
 /// of Artifact::symbols in order as int64, then the encoded tensor maps of 128 bytes each, then an int64 where the launch
-/// may wait last.
+/// takes overlap.
 struct CudaLaunch {
   std::string entry;
   std::array<SizeExpr, 3> grid{1, 1, 1};

@@ -7,6 +7,7 @@
 
 #include "db/canonical.h"
 #include "db/record.h"
+#include "src/driver/candidate_row.h"
 #include "src/runtime/device.h"
 
 namespace loopwright::driver {
@@ -23,18 +24,11 @@ std::string name_this_build() {
          std::to_string(file.st_mtim.tv_nsec);
 }
 
-/// Canonical JSON. The range is among the picks: schedules of two ranges may have the same trace.
-std::string write_picks(const Default& d) {
-  std::vector<std::pair<std::string, std::int64_t>> values;
-  for (const Pick& p : d.picks) values.emplace_back(p.name, p.value);
-  for (const SymbolGuard& g : d.variant.guard.symbols) {
-    values.emplace_back("range_hi", g.hi);
-    values.emplace_back("range_lo", g.lo);
-  }
-  std::sort(values.begin(), values.end());
-  std::string out;
-  for (const auto& [name, value] : values) out += (out.empty() ? "\"" : ",\"") + name + "\":" + std::to_string(value);
-  return "{" + out + "}";
+/// The range is among the picks: schedules of two ranges may have the same trace.
+db::CandidateRow make_row(const graph::Workload& workload, const Default& d) {
+  Picks picks = d.picks;
+  for (const SymbolGuard& g : d.variant.guard.symbols) picks.insert(picks.end(), {{"range_lo", g.lo}, {"range_hi", g.hi}});
+  return make_candidate_row(workload.digest, d.template_name, picks, d.trace, true);
 }
 
 bool is_ranged(const db::CandidateRow& row) { return row.picks.find("\"range_hi\"") != std::string::npos; }
@@ -113,9 +107,7 @@ Status KeptDefaults::write_all() const {
       LW_CHECK(recorder.add_workload({.digest = workload.digest, .text = workload.text, .family = workload.family,
                                       .accuracy = "strict"}));
       for (const Default& d : defaults) {
-        LW_TRY(const db::Digest candidate,
-               recorder.add_candidate({.workload = workload.digest, .template_name = d.template_name,
-                                       .picks = write_picks(d), .trace = d.trace, .is_default = true}));
+        LW_TRY(const db::Digest candidate, recorder.add_candidate(make_row(workload, d)));
         LW_CHECK(recorder.put_artifact(candidate, toolchain, *d.variant.artifact));
       }
     }

@@ -88,8 +88,8 @@ namespace {
 
 /// The bits of CudaLaunch::takes_overlap. Launches share the device only where all of them fit: blocks that find room on a
 /// few multiprocessors alone are slower there than if they had waited.
-std::int64_t join_flight(const CudaArtifact::Step& step, const cuda::LaunchConfig& config, Flight& flight) noexcept {
-  const double part = step.part_of_block * config.grid[0] * config.grid[1] * config.grid[2];
+std::int64_t join_flight(const CudaArtifact::Step& step, std::uint64_t blocks, Flight& flight) noexcept {
+  const double part = step.part_of_block * static_cast<double>(blocks);
   const bool fits = step.takes_overlap && flight.filled > 0 && flight.filled + part <= 1;
   flight.filled = fits ? flight.filled + part : part;
   return (fits ? 1 : 0) + (flight.goes_on && flight.filled <= 0.5 ? 2 : 0);
@@ -113,9 +113,8 @@ ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& cal
       if (code != ErrorCode::ok) return code;
       continue;
     }
-    std::int64_t overlap = 0;
-    if (call.flight != nullptr) overlap = join_flight(step, config, *call.flight);
     const std::uint64_t blocks = std::uint64_t{config.grid[0]} * config.grid[1] * config.grid[2];
+    const std::int64_t overlap = call.flight == nullptr ? 0 : join_flight(step, blocks, *call.flight);
     if (blocks > step.most_overlapped || (step.overlaps_in_flight_alone && (overlap & 1) == 0)) --config.attribute_count;
     EncodedMaps maps;
     if (step.maps.size() > 0) {
@@ -127,7 +126,7 @@ ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& cal
       }
       for (std::size_t i = 0; i < step.maps.size(); ++i) parameters[buffers + artifact.symbol_count() + i] = &maps[i];
     }
-    if (step.takes_overlap) parameters[buffers + artifact.symbol_count() + step.maps.size()] = &overlap;
+    if (step.takes_overlap) parameters[buffers + artifact.symbol_count() + step.maps.size()] = const_cast<std::int64_t*>(&overlap);
     const cuda::Status status = call_in_context(
         driver_, context_, [&] { return driver_.launch(&config, step.function, parameters, nullptr); });
     if (status == cuda::kSuccess) [[likely]]

@@ -192,7 +192,10 @@ Status load_variants(Plan::State& state, std::vector<std::vector<Variant>> varia
 }
 
 void number_flights(Plan::State& state) {
-  const bool overlaps = state.device->target().kind == TargetKind::cuda;
+  if (state.device->target().kind == TargetKind::cpu) {
+    for (std::size_t k = 0; k < state.kernels.size(); ++k) state.kernels[k].flight = static_cast<int>(k);
+    return;
+  }
   std::vector<Touched> touched(state.kernels.size());
   for (std::size_t k = 0; k < state.kernels.size(); ++k)
     for (const VariantState& variant : state.kernels[k].variants) {
@@ -205,7 +208,7 @@ void number_flights(Plan::State& state) {
     }
   const std::vector<int> flights = find_flights(touched);
   for (std::size_t k = 0; k < state.kernels.size(); ++k)
-    state.kernels[k].flight = overlaps ? flights[k] : static_cast<int>(k);
+    state.kernels[k].flight = flights[k];
 }
 
 void place_buffers(Plan::State& state) {

@@ -219,8 +219,9 @@ class KernelEmitter {
     find_written(r, launch);
     CudaLaunch out;
     // A ring takes all the shared memory there is: its blocks come late in any case, and those let in by it crowd elsewhere.
-    out.programmatic_dependent = may_overlap(r) && launch.consumers == 0;
-    out.takes_overlap = may_overlap(r) && out_.launches.empty();
+    const bool overlaps = may_overlap(r);
+    out.programmatic_dependent = overlaps && launch.consumers == 0;
+    out.takes_overlap = overlaps && out_.launches.empty();
     // Blocks that count themselves end at very different times: the next ones get even shares while all are still there.
     launch.holds_next = out.programmatic_dependent && meeting.counter.empty();
     BodyEmitter body(launch);

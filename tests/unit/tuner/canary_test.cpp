@@ -11,13 +11,8 @@ namespace {
 
 using testing::make_synthetic_workbench;
 using testing::record_synthetic;
+using testing::take_value;
 using testing::TempFolder;
-
-template <class T>
-T unwrap(Result<T> result) {
-  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
-  return std::move(*result);
-}
 
 class CanaryTest : public ::testing::Test {
  protected:
@@ -38,10 +33,10 @@ class CanaryTest : public ::testing::Test {
     }
     tune();
   }
-  std::vector<TuneReport> tune() const { return unwrap(tune_all_with(make_synthetic_workbench(record_synthetic, 0.01), jobs, options, {}, {})); }
-  CanaryReport check(const RecordedTimes& times, int count) const { return unwrap(check_drift_with(make_synthetic_workbench(times, 0.01), options, count, {})); }
-  std::size_t count_stale() const { return unwrap(unwrap(db::Query::open(options.database)).list_best({.state = db::BestState::stale})).size(); }
-  std::size_t count_rows() const { return unwrap(unwrap(db::Query::open(options.database)).list_best({})).size(); }
+  std::vector<TuneReport> tune() const { return take_value(tune_all_with(make_synthetic_workbench(record_synthetic, 0.01), jobs, options, {}, {})); }
+  CanaryReport check(const RecordedTimes& times, int count) const { return take_value(check_drift_with(make_synthetic_workbench(times, 0.01), options, count, {})); }
+  std::size_t count_stale() const { return take_value(take_value(db::Query::open(options.database)).list_best({.state = db::BestState::stale})).size(); }
+  std::size_t count_rows() const { return take_value(take_value(db::Query::open(options.database)).list_best({})).size(); }
 
   /// Times of now: those stored, times `factor` for some candidates.
   static RecordedTimes scaled(double factor, std::function<bool(const std::string&)> is_it = [](const std::string&) { return true; }) {
@@ -66,7 +61,7 @@ TEST_F(CanaryTest, TimesThatHoldLeaveEverythingAsItIs) {
 }
 
 TEST_F(CanaryTest, ADriftedRowIsStaleUntilItIsTunedAgain) {
-  const auto best = unwrap(unwrap(db::Query::open(options.database)).list_best({}));
+  const auto best = take_value(take_value(db::Query::open(options.database)).list_best({}));
   const std::string one = best.front().candidate.digest;
   const CanaryReport report = check(scaled(1.3, [&](const std::string& c) { return c == one; }), 10);
   EXPECT_EQ(report.drifted, 1);
@@ -99,7 +94,7 @@ TEST_F(CanaryTest, WhatIsWrongNowIsBlocked) {
   ASSERT_EQ(report.readings.size(), 1u);
   EXPECT_EQ(report.measured, 0);
   EXPECT_NE(report.readings[0].note.find("wrong_result"), std::string::npos);
-  EXPECT_EQ(unwrap(unwrap(db::Query::open(options.database)).list_blocks()).size(), 1u);
+  EXPECT_EQ(take_value(take_value(db::Query::open(options.database)).list_blocks()).size(), 1u);
 }
 
 TEST_F(CanaryTest, AnotherDevicesRowsAreLeftAlone) {
@@ -109,7 +104,7 @@ TEST_F(CanaryTest, AnotherDevicesRowsAreLeftAlone) {
     row->cores += 7;
     return row;
   };
-  EXPECT_TRUE(unwrap(check_drift_with(bench, options, 10, {})).readings.empty());
+  EXPECT_TRUE(take_value(check_drift_with(bench, options, 10, {})).readings.empty());
   EXPECT_EQ(count_stale(), 0u);
 }
 

@@ -15,13 +15,8 @@ namespace {
 
 using testing::make_synthetic_workbench;
 using testing::record_synthetic;
+using testing::take_value;
 using testing::TempFolder;
-
-template <class T>
-T take_value(Result<T> result) {
-  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
-  return std::move(*result);
-}
 
 class RebuildTest : public ::testing::Test {
  protected:

@@ -1,6 +1,8 @@
 // A made-up schedule space with known times, and a workbench that tunes real graphs over it without compiling anything.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -14,6 +16,13 @@
 #include "tuner/tuner.h"
 
 namespace loopwright::tuner::testing {
+
+/// The value; without one the test fails.
+template <class T>
+T take_value(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
+  return std::move(*result);
+}
 
 /// Six picks, 7 * 7 * 5 * 4 * 2 * 3 = 5880 candidates; the default is far from the best.
 inline void run_synthetic_template(Space& k) {
