@@ -8,7 +8,7 @@
 namespace loopwright::schedules {
 
 bool is_gpu_matmul(const Schedule& s) {
-  if (updates(s).size() != 1) return false;
+  if (main_updates(s).size() != 1) return false;
   const std::vector<MatrixProduct> products = find_matrix_products(s);
   if (products.size() != 1 || s.max_extent(products[0].reduction) <= 0) return false;
   const MatrixProduct& p = products[0];

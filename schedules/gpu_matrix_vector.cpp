@@ -27,7 +27,7 @@ struct Streamed {
 };
 
 std::optional<Streamed> find_streamed(const Schedule& s) {
-  const std::vector<NestInfo> sums = updates(s);
+  const std::vector<NestInfo> sums = main_updates(s);
   if (sums.size() != 1 || outputs(s).size() != 1) return std::nullopt;
   Streamed p{.nest = sums[0]};
   const NestInfo& n = p.nest;
@@ -308,6 +308,7 @@ bool is_gpu_matrix_vector(const Schedule& s) {
 
 void schedule_gpu_matrix_vector(Schedule& s, Space& k) {
   if (k.pick_flag("aligned", true)) s.assume_alignment(16);
+  inline_thin_sums(s);
   inline_intermediates(s);
   const auto p = find_streamed(s);
   if (!s.ok() || !p || !(p->is_dot || p->is_down)) return s.reject("not one matrix, streamed along its memory, times a few vectors");

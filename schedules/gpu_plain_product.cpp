@@ -154,6 +154,7 @@ void combine_plain_shares(Schedule& s, const MatrixProduct& p, const TileLoops& 
 }
 
 void schedule_plain_tile(Schedule& s, const PlainTile& t) {
+  inline_thin_sums(s);
   inline_intermediates(s, find_computed_operands(s));
   const std::vector<MatrixProduct> products = find_matrix_products(s);
   if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");

@@ -188,6 +188,7 @@ LoopId gather_rows(Schedule& s, int row_count, std::int64_t rows_per_block) {
 }  // namespace
 
 void schedule_gpu_row(Schedule& s, Space& k) {
+  inline_thin_sums(s);
   const std::vector<std::string> costly = find_costly_rows(s);
   RowShares shares;
   const int rows_before = std::max(0, count_row_loops(s));

@@ -3,6 +3,7 @@
 // operands' bf16 parts, which kernels in front write to workspace.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "schedules/gpu_nests.h"
 #include "schedules/gpu_products.h"
@@ -30,19 +31,24 @@ struct TensorTile {
   bool persistent = false;   ///< a block for each multiprocessor, which does one tile after the other
   std::int64_t turns = 1;    ///< warpgroups with tiles of their own: one multiplies while another finishes its tile
   std::int64_t gathered = 0; ///< summands of f32 operands whose parts' products are summed on tensor cores; 0: no parts
+  std::vector<std::string> thin;  ///< sums of few terms that the epilogue reads
+  /// Columns whose thin sums a thread has registers for beside its tile.
+  std::int64_t most_thin_columns() const { return tiles > 1 ? 32 : 64; }
   std::int64_t element_bytes() const { return gathered > 0 ? 6 : 2; }
   std::int64_t rows() const { return groups * tiles * 64; }
 };
 
-/// The rows and columns that a warpgroup holds, as its threads hold them; `group` is around.
-void share_group_rows(Schedule& s, const LoopId& group, const LoopId& row, const LoopId& column, const TensorTile& t) {
+/// The rows and columns that a warpgroup holds, as its threads hold them; `group` is around, `sum` inside each thread.
+void share_group_rows(Schedule& s, const LoopId& row, const LoopId& column, const std::optional<LoopId>& sum = {}) {
   const std::vector<LoopId> r = s.split(row, {4, 2, 8});  // tile, warp, half, row
   const std::vector<LoopId> c = s.split(column, {4, 2});  // 8 columns, pair, lane
   if (!s.ok()) return;
-  s.reorder({r[1], r[3], c[1], r[0], r[2], c[0], c[2]});
+  std::vector<LoopId> order = {r[1], r[3], c[1]};
+  if (sum) order.push_back(*sum);
+  order.insert(order.end(), {r[0], r[2], c[0], c[2]});
+  s.reorder(order);
   const LoopId thread = fuse_all(s, {r[1], r[3], c[1]});
   if (!s.ok()) return;
-  if (t.turns == 1) s.bind(group, Axis::thread_y);
   s.bind(thread, Axis::thread_x);
   s.unroll(r[0]);
   s.unroll(r[2]);
@@ -55,7 +61,34 @@ void share_fragment(Schedule& s, const std::vector<LoopId>& loops, const TensorT
   const LoopId column = loops[t.swapped ? 0 : 1];
   const std::vector<LoopId> rows = s.split(loops[t.swapped ? 1 : 0], {t.tiles * 64});
   if (t.swapped) s.reorder({rows[0], rows[1], column});
-  if (s.ok()) share_group_rows(s, rows[0], rows[1], column, t);
+  if (s.ok() && t.turns == 1) s.bind(rows[0], Axis::thread_y);
+  if (s.ok()) share_group_rows(s, rows[1], column);
+}
+
+/// Thin sums that the epilogue in `chunk` reads, as the warpgroup's threads hold the result.
+void share_thin_sums(Schedule& s, const LoopId& chunk, const TensorTile& t) {
+  for (const std::string& buffer : t.thin) {
+    if (!s.ok()) return;
+    s.compute_at(buffer, chunk, Place::fragment);
+    for (const NestInfo& n : {init_of(s, buffer), nest_of(s, buffer)}) {
+      if (!s.ok()) return;
+      if (n.spatial.size() < 2 || n.is_init != n.reduction.empty()) return s.reject("a thin sum without a tile");
+      share_group_rows(s, n.spatial[n.spatial.size() - 2], n.spatial.back(), n.is_init ? std::nullopt : std::optional(n.reduction[0]));
+    }
+  }
+}
+
+/// The result's tile, with its thin sums for some columns at a time.
+void share_result(Schedule& s, const std::vector<LoopId>& loops, const TensorTile& t) {
+  if (t.thin.empty()) return share_fragment(s, loops, t);
+  const std::vector<LoopId> rows = s.split(loops[0], {t.tiles * 64});
+  const std::vector<LoopId> columns = s.split(loops[1], {std::gcd(t.columns, t.most_thin_columns())}, Tail::exact);
+  if (!s.ok()) return;
+  s.reorder({rows[0], columns[0], rows[1], columns[1]});
+  share_thin_sums(s, columns[0], t);
+  if (s.ok() && t.turns == 1) s.bind(rows[0], Axis::thread_y);
+  if (s.ok()) share_group_rows(s, rows[1], columns[1]);
+  if (s.ok()) s.unroll(columns[0]);
 }
 
 /// Loops that copy a result's tile from shared memory: rows in wide accesses.
@@ -81,7 +114,10 @@ void send_result(Schedule& s, const std::string& buffer, const std::vector<LoopI
   const std::vector<LoopId> back = s.hold(buffer, columns[0], Place::shared);
   if (!s.ok()) return;
   s.bulk(back[0]);
-  share_group_rows(s, rows[0], rows[1], columns[1], t);
+  share_thin_sums(s, columns[0], t);
+  if (!s.ok()) return;
+  if (t.turns == 1) s.bind(rows[0], Axis::thread_y);
+  share_group_rows(s, rows[1], columns[1]);
   s.unroll(columns[0]);
 }
 
@@ -123,9 +159,12 @@ void share_parts_and_sums(Schedule& s, const MatrixProduct& p, const std::string
   }
 }
 
-void schedule_tensor_cores(Schedule& s, const TensorTile& t) {
+void schedule_tensor_cores(Schedule& s, TensorTile t) {
   s.assume_alignment(16);
+  // Few rows leave each thread few elements, which may as well have their sums written out.
+  if (t.swapped) inline_thin_sums(s);
   inline_intermediates(s);
+  t.thin = find_thin_sums(s);
   const std::vector<MatrixProduct> products = find_matrix_products(s);
   if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
   MatrixProduct p = products[0];
@@ -175,12 +214,12 @@ void schedule_tensor_cores(Schedule& s, const TensorTile& t) {
     share_parts_and_sums(s, p, partial, t);
     s.unroll(r[1]);
   }
+  if (const std::vector<LoopId> zero = find_zeroing(s); s.ok() && !zero.empty()) share_fragment(s, zero, t);
   for (const TileResult& result : results) {
     if (!s.ok()) return;
     const bool sent = t.exit > staged && s.attempt([&](Schedule& u) { send_result(u, result.buffer, result.loops, t); });
-    if (!sent) share_fragment(s, result.loops, t);
+    if (!sent) share_result(s, result.loops, t);
   }
-  if (const std::vector<LoopId> zero = find_zeroing(s); s.ok() && !zero.empty()) share_fragment(s, zero, t);
   for (const auto& [loops, width] : copies) share_copy(s, loops, width, t);
   const LoopId all = bind_tiles(s, p, tiles);
   if (t.persistent) s.persist(all, s.target().workers, t.turns);
@@ -269,7 +308,9 @@ TensorTile pick_tile(Schedule& s, Space& k, const std::vector<ProductSize>& size
   std::erase_if(widths, [&](std::int64_t w) { return w % column_step != 0; });
   t.columns = k.pick("columns", widths);
   t.persistent = t.turns > 1 || k.pick_flag("persist", count_tiles(t, size) > s.target().workers);
-  t.exit = k.pick("exit", find_exits(t, size));
+  std::vector<std::int64_t> exits = find_exits(t, size);
+  if (!find_thin_sums(s).empty()) std::erase_if(exits, [&](std::int64_t e) { return e > t.most_thin_columns(); });
+  t.exit = k.pick("exit", exits);
   t.summands = k.pick("summands", put_first(t.summands, {64, 128}));
   t.depth = k.pick("depth", put_first(find_depth(s, t, size), {4, 3, 5, 6, 8, 10, 12, 2}));
   t.raster = k.pick("raster", put_first(t.raster, {8, 1, 16, 4}));

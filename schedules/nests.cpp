@@ -26,6 +26,30 @@ std::vector<NestInfo> updates(const Schedule& s) {
   return out;
 }
 
+std::vector<std::string> find_thin_sums(const Schedule& s) {
+  constexpr std::int64_t kMostTerms = 32;
+  std::vector<std::string> out;
+  const std::vector<NestInfo> all = updates(s);
+  for (const NestInfo& n : all) {
+    const bool is_few = n.reduction.size() == 1 && s.constant_extent(n.reduction[0]).value_or(INT64_MAX) <= kMostTerms;
+    if (n.monoid == "sum" && is_few && !n.writes_output) out.push_back(n.buffer);
+  }
+  if (out.size() == all.size()) out.clear();  // beside nothing
+  return out;
+}
+
+std::vector<NestInfo> main_updates(const Schedule& s) {
+  const std::vector<std::string> thin = find_thin_sums(s);
+  std::vector<NestInfo> out = updates(s);
+  std::erase_if(out, [&](const NestInfo& n) { return std::find(thin.begin(), thin.end(), n.buffer) != thin.end(); });
+  return out;
+}
+
+void inline_thin_sums(Schedule& s) {
+  for (const std::string& buffer : find_thin_sums(s))
+    if (s.ok()) s.inline_buffer(buffer);
+}
+
 bool runs_along_memory(const NestInfo& sum) {
   return !sum.reduction.empty() &&
          std::any_of(sum.reads.begin(), sum.reads.end(), [&](const ReadInfo& r) { return ends_in(r, sum.reduction.back()); });

@@ -11,6 +11,12 @@ namespace loopwright::schedules {
 bool is_pointwise(const NestInfo& nest);
 /// The nests that update, in order.
 std::vector<NestInfo> updates(const Schedule& s);
+/// Intermediates that sum few terms for the epilogue of another sum, the first nests of a graph's thin products.
+std::vector<std::string> find_thin_sums(const Schedule& s);
+/// The updates but for those: what a family is asked to do.
+std::vector<NestInfo> main_updates(const Schedule& s);
+/// Writes thin sums out where they are read.
+void inline_thin_sums(Schedule& s);
 /// Whether some read of the reduction ends in a loop that it reduces over.
 bool runs_along_memory(const NestInfo& sum);
 /// The nests that write parameters, in order.

@@ -8,7 +8,7 @@ namespace loopwright::schedules {
 
 std::vector<MatrixProduct> find_matrix_products(const Schedule& s) {
   std::vector<MatrixProduct> out;
-  for (const NestInfo& n : updates(s)) {
+  for (const NestInfo& n : main_updates(s)) {
     if (n.monoid != "sum" || n.reduction.size() != 1 || n.spatial.size() < 2) continue;
     MatrixProduct p{n, n.spatial[n.spatial.size() - 2], n.spatial.back(), n.reduction[0], {}, {}, {}};
     p.batch.assign(n.spatial.begin(), n.spatial.end() - 2);

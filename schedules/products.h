@@ -15,6 +15,7 @@ struct MatrixProduct {
   std::vector<LoopId> batch;
   std::string left, right;  ///< operands indexed by row and reduction, by reduction and column
 };
+/// Without thin ones, which are part of another's epilogue.
 std::vector<MatrixProduct> find_matrix_products(const Schedule& s);
 
 /// Position of the loop among the dimensions with which the nest reads `buffer`; -1 when it is not there.

@@ -37,7 +37,7 @@ struct Work {
 Result<Work> list_work(const RunState& state) {
   if (auto wanted = graph::parse_workload(state.graph_text); wanted.ok()) return Work{{*std::move(wanted)}, {{}}, {}};
   LW_TRY(const Graph graph, Graph::parse(state.graph_text, state.graph_name));
-  LW_TRY(driver::Planned planned, driver::plan_graph(graph));
+  LW_TRY(driver::Planned planned, driver::plan_graph(graph, state.options.target.kind));
   Work work{std::move(planned.workloads), {}, planned.spec.text()};
   for (const PlanKernel& kernel : planned.spec.kernels) {
     work.names.emplace_back();

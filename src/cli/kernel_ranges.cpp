@@ -57,8 +57,9 @@ std::string name_schedule(const db::CandidateRow& candidate) {
   return out;
 }
 
-Result<std::vector<KernelRanges>> list_kernel_ranges(const db::Query& query, const Graph& graph) {
-  LW_TRY(const driver::Planned planned, driver::plan_graph(graph));
+namespace {
+
+Result<std::vector<KernelRanges>> list_of_plan(const db::Query& query, const driver::Planned& planned) {
   std::vector<KernelRanges> out;
   for (std::size_t k = 0; k < planned.spec.kernels.size(); ++k) {
     const PlanKernel& kernel = planned.spec.kernels[k];
@@ -75,6 +76,24 @@ Result<std::vector<KernelRanges>> list_kernel_ranges(const db::Query& query, con
     out.push_back(std::move(own));
   }
   return out;
+}
+
+}  // namespace
+
+Result<std::vector<KernelRanges>> list_kernel_ranges(const db::Query& query, const Graph& graph) {
+  // Which kernels there are depends on the kind of device; the rows say which one was tuned.
+  std::vector<KernelRanges> most;
+  std::size_t most_tuned = 0;
+  for (const TargetKind kind : {TargetKind::cpu, TargetKind::cuda}) {
+    LW_TRY(const driver::Planned planned, driver::plan_graph(graph, kind));
+    LW_TRY(std::vector<KernelRanges> kernels, list_of_plan(query, planned));
+    std::size_t tuned = 0;
+    for (const KernelRanges& k : kernels) tuned += k.ranges.size();
+    if (!most.empty() && tuned <= most_tuned) continue;
+    most_tuned = tuned;
+    most = std::move(kernels);
+  }
+  return most;
 }
 
 void keep_newest(KernelRanges& kernel, const std::string& device) {

@@ -59,7 +59,7 @@ class DefaultSource {
 }  // namespace
 
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options, PlanReport* report) {
-  LW_TRY(driver::Planned planned, driver::plan_graph(graph));
+  LW_TRY(driver::Planned planned, driver::plan_graph(graph, options.target.kind));
   LW_TRY(const auto device, options.device.empty() ? runtime::open_device_for(options.target)
                                                    : runtime::open_device(options.device));
   const std::vector<runtime::Layer> layers = runtime::open_layers(options.databases);

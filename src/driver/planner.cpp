@@ -12,7 +12,7 @@ namespace {
 /// Wires groups together. Tensors of the plan are named by the values of the graph they hold.
 class Planner {
  public:
-  explicit Planner(const Graph& graph) : graph_(graph) {
+  Planner(const Graph& graph, TargetKind kind) : graph_(graph), kind_(kind) {
     for (const Symbol& s : graph.symbols()) symbol_names_.push_back(s.name);
   }
 
@@ -22,7 +22,7 @@ class Planner {
     planned_.spec.graph_digest = sha256_hex(graph_.text());
     planned_.spec.symbols = graph_.symbols();
     LW_CHECK(add_parameters());
-    for (const graph::Group& group : graph::group_ops(graph_)) LW_CHECK(add_kernel(group));
+    for (const graph::Group& group : graph::group_ops(graph_, grouping_for(kind_))) LW_CHECK(add_kernel(group));
     LW_CHECK(copy_repeated_outputs());
     order_kernels();
     return std::move(planned_);
@@ -173,6 +173,7 @@ class Planner {
   }
 
   const Graph& graph_;
+  TargetKind kind_;
   std::vector<std::string> symbol_names_;
   std::map<std::string, std::int32_t> tensor_of_;
   std::vector<std::pair<std::string, std::int32_t>> repeated_;
@@ -182,6 +183,8 @@ class Planner {
 
 }  // namespace
 
-Result<Planned> plan_graph(const Graph& graph) { return Planner(graph).run(); }
+graph::Grouping grouping_for(TargetKind kind) { return {.thin_products_in_epilogues = kind == TargetKind::cuda}; }
+
+Result<Planned> plan_graph(const Graph& graph, TargetKind kind) { return Planner(graph, kind).run(); }
 
 }  // namespace loopwright::driver

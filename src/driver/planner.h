@@ -5,6 +5,8 @@
 
 #include "loopwright/graph.h"
 #include "loopwright/runtime.h"
+#include "loopwright/target.h"
+#include "src/graph/group.h"
 #include "src/graph/workload.h"
 
 namespace loopwright::driver {
@@ -13,6 +15,8 @@ struct Planned {
   PlanSpec spec;
   std::vector<graph::Workload> workloads;  ///< one for each kernel of the spec (equal ones repeat)
 };
-Result<Planned> plan_graph(const Graph& graph);
+/// How ops share kernels on a machine of this kind.
+graph::Grouping grouping_for(TargetKind kind);
+Result<Planned> plan_graph(const Graph& graph, TargetKind kind);
 
 }  // namespace loopwright::driver

@@ -6,6 +6,7 @@
 #include "src/codegen/cuda/emit.h"
 #include "src/codegen/llvm/jit.h"
 #include "src/driver/build.h"
+#include "src/driver/planner.h"
 #include "src/graph/group.h"
 #include "src/ir/text.h"
 #include "src/lower/passes.h"
@@ -87,7 +88,7 @@ Result<std::string> show_group(const graph::Workload& workload, Form form, const
 Result<std::string> show(const Graph& graph, Form form, const ShowOptions& options) {
   if (form == Form::graph) return graph.text();
   LW_CHECK(graph::check_computes(graph));
-  const std::vector<graph::Group> groups = graph::group_ops(graph);
+  const std::vector<graph::Group> groups = graph::group_ops(graph, driver::grouping_for(options.target.kind));
   const int count = static_cast<int>(groups.size());
   if (options.group >= count)
     return Error{ErrorCode::out_of_range, "group " + std::to_string(options.group),

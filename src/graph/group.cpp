@@ -161,8 +161,8 @@ Status check_computes(const Graph& g) {
                "`output NAME` with a value of the graph, or `update INPUT = VALUE`"};
 }
 
-std::vector<Group> group_ops(const Graph& g) {
-  const Partition partition = partition_ops(g);
+std::vector<Group> group_ops(const Graph& g, const Grouping& grouping) {
+  const Partition partition = partition_ops(g, grouping);
   std::vector<int> home(g.nodes().size(), -1);
   for (std::size_t k = 0; k < partition.kernels.size(); ++k)
     for (Id n : partition.kernels[k]) home[n] = static_cast<int>(k);

@@ -19,9 +19,16 @@ struct Group {
   std::vector<std::string> symbols;  ///< for each symbol of `graph`: the name in the whole graph
 };
 
+/// What kernels may hold, which depends on the machine that they are for.
+struct Grouping {
+  /// A product that sums few terms may be computed in the kernel of another one whose epilogue reads it: it is never in
+  /// memory, which costs more than its arithmetic where memory is far. On CPUs its vectors would not run along memory.
+  bool thin_products_in_epilogues = false;
+};
+
 /// Groups in an order in which they can run. Every op is in exactly one group, except cheap pointwise and view ops that
 /// are recomputed in each consumer.
-std::vector<Group> group_ops(const Graph& g);
+std::vector<Group> group_ops(const Graph& g, const Grouping& grouping = {});
 
 /// An error for a graph without outputs and updates: it reads as one, but there is nothing to compute.
 Status check_computes(const Graph& g);

@@ -14,6 +14,9 @@ using Id = std::int32_t;
 /// Rows longer than this are not joined with what needs their reduction, when there is only one row.
 constexpr std::int64_t kLongestSingleRow = 1 << 16;
 constexpr int kLongestRecomputedChain = 4;
+/// Terms of a thin product. Adapters of low rank have 4 to 32; an epilogue that computes more of them is no small part of
+/// its product any more.
+constexpr std::int64_t kMostThinTerms = 32;
 
 enum class Core : std::uint8_t { pointwise, reduction, contraction, scan, write };
 
@@ -43,8 +46,9 @@ bool is_cheap(std::string_view op) {
 
 class Partitioner {
  public:
-  explicit Partitioner(const Graph& g)
+  Partitioner(const Graph& g, const Grouping& grouping)
       : g_(g),
+        grouping_(grouping),
         live_(g.nodes().size()),
         recomputed_(g.nodes().size()),
         home_(g.nodes().size(), -1),
@@ -354,7 +358,21 @@ class Partitioner {
                        [&](Id user) { return kind(user) == OpKind::pointwise && shape(user) == shape(n); });
   }
 
-  static int rank_of(Core core) { return core == Core::contraction ? 2 : core == Core::reduction ? 1 : 0; }
+  /// A product of few terms, and nothing that sums beside it.
+  bool is_thin(const Cluster& c) const {
+    if (!grouping_.thin_products_in_epilogues || c.core != Core::contraction) return false;
+    return std::all_of(c.nodes.begin(), c.nodes.end(), [&](Id n) {
+      if (kind(n) != OpKind::contraction) return true;
+      const Call call = call_of(g_, node(n));
+      const auto terms = product(std::get<Reduction>(call.op->definition).parts(call).reduced).constant();
+      return terms && *terms <= kMostThinTerms;
+    });
+  }
+
+  int rank_of(const Cluster& c) const {
+    if (c.core != Core::contraction) return c.core == Core::reduction ? 1 : 0;
+    return is_thin(c) ? 2 : 3;
+  }
 
   void place_pointwise(Id n) {
     const std::vector<Source>& operands = sources(n);
@@ -362,8 +380,8 @@ class Partitioner {
     for (const Source& s : operands) {
       const int c = home_[s.node];
       if (c < 0 || c == best || !fits(n, s) || !all_fit(n, operands, c) || !is_acyclic({c}, n)) continue;
-      const bool better = best < 0 || rank_of(clusters_[c].core) > rank_of(clusters_[best].core) ||
-                          (rank_of(clusters_[c].core) == rank_of(clusters_[best].core) && c > best);
+      const bool better = best < 0 || rank_of(clusters_[c]) > rank_of(clusters_[best]) ||
+                          (rank_of(clusters_[c]) == rank_of(clusters_[best]) && c > best);
       if (better) best = c;
     }
     if (best < 0) {
@@ -388,7 +406,8 @@ class Partitioner {
     const Cluster &a = clusters_[into], &b = clusters_[from];
     if (a.space != b.space) return false;
     if (b.core == Core::reduction) return a.core == Core::reduction && a.axes == b.axes;
-    if (b.core != Core::pointwise) return false;
+    const bool is_thin_beside = is_thin(b) && a.core == Core::contraction && !is_thin(a);
+    if (b.core != Core::pointwise && !is_thin_beside) return false;
     if (a.core != Core::contraction) return true;
     // An epilogue computes only what ends in its one result.
     return std::all_of(b.nodes.begin(), b.nodes.end(), [&](Id m) {
@@ -429,6 +448,7 @@ class Partitioner {
   }
 
   const Graph& g_;
+  Grouping grouping_;
   std::vector<bool> live_;
   std::vector<bool> recomputed_;
   std::map<Id, bool> needed_;  ///< outputs and values of updates: always have memory
@@ -439,6 +459,6 @@ class Partitioner {
 
 }  // namespace
 
-Partition partition_ops(const Graph& g) { return Partitioner(g).run(); }
+Partition partition_ops(const Graph& g, const Grouping& grouping) { return Partitioner(g, grouping).run(); }
 
 }  // namespace loopwright::graph

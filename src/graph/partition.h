@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "loopwright/graph.h"
+#include "src/graph/group.h"
 
 namespace loopwright::graph {
 
@@ -15,12 +16,13 @@ struct Partition {
 };
 
 /// Deterministic; no cycle between kernels. The policy, by what a kernel is built around:
-///   contraction   one product and pointwise ops of its shape behind it, whatever else they read
+///   contraction   one product and pointwise ops of its shape behind it, whatever else they read; with
+///                 `thin_products_in_epilogues` also products of few terms that only these read
 ///   reduction     reductions of one shape over the same axes, pointwise ops of that shape before them, pointwise ops of
 ///                 the reduced shape behind them; and, when the axes are the trailing ones (rows), of the full shape too
 ///   pointwise     pointwise ops of one shape; a gather, or a view that is needed in memory, in front of them
 ///   scan, write   one op, with the pointwise ops that only it reads
 /// Sources, views, casts, and short pointwise chains over one tensor are recomputed.
-Partition partition_ops(const Graph& g);
+Partition partition_ops(const Graph& g, const Grouping& grouping);
 
 }  // namespace loopwright::graph

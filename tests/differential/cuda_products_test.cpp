@@ -6,6 +6,7 @@
 #include "src/codegen/cuda/emit.h"
 #include "src/codegen/cuda/nvrtc.h"
 #include "src/driver/build.h"
+#include "src/driver/planner.h"
 #include "src/graph/group.h"
 #include "src/ir/text.h"
 #include "tests/support/random_data.h"
@@ -26,7 +27,9 @@ std::string product_graph(const std::string& rows, std::int64_t n, std::int64_t 
 bool check_candidate(const std::string& graph_text, std::uint64_t seed, bool interpreted, const Picks& kept = {{"tensor", 1}}) {
   const auto graph = Graph::parse(graph_text, "test.lw");
   EXPECT_TRUE(graph.ok()) << graph.error().message();
-  const auto job = driver::make_job(graph::make_workload(graph::group_ops(*graph)[0].graph));
+  const auto groups = graph::group_ops(*graph, driver::grouping_for(TargetKind::cuda));
+  EXPECT_EQ(groups.size(), 1u) << graph_text;
+  const auto job = driver::make_job(graph::make_workload(groups[0].graph));
   Space space = seed == 0 ? Space() : Space(seed, kept);
   const Template& t = *driver::templates_for(*job, kHopper).front();
   const auto scheduled = driver::run_template(*job, t, space, kHopper);
@@ -77,6 +80,26 @@ TEST(CudaProducts, mean_what_the_naive_kernel_means) {
 TEST(CudaProducts, persistent_blocks_and_turns_mean_the_same) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed)
     check_candidate(product_graph(seed % 2 == 0 ? "m" : "90", 136, 72, "bf16", seed % 4 < 2, "max(add(p, b), 0)"), seed, true, {{"tensor", 1}, {"turns", 2}, {"tiles", 1}});
+}
+
+/// A product and an adapter of low rank beside it.
+std::string adapted_graph(const std::string& rows, std::int64_t n, std::int64_t k, const std::string& dtype, std::int64_t rank) {
+  const std::string columns = std::to_string(n), terms = std::to_string(rank);
+  return "graph g\nsymbol m in 1..200\ninput x: " + dtype + "[" + rows + ", " + std::to_string(k) + "]\ninput w: " + dtype + "[" + columns + ", " + std::to_string(k) +
+         "]\ninput u: f32[" + rows + ", " + terms + "]\ninput v: f32[" + columns + ", " + terms +
+         "]\noutput y = cast(add(cast(linear(x, w), f32), mul(linear(u, v), 2.0)), " + dtype + ")\n";
+}
+
+TEST(CudaProducts, with_thin_products_in_the_epilogue_mean_the_same) {
+  for (const char* rows : {"m", "1", "17", "70"}) {
+    check_candidate(adapted_graph(rows, 136, 72, "bf16", 16), 0, true);
+    check_candidate(adapted_graph(rows, 72, 72, "f32", 3), 0, true);
+  }
+  int made = 0;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) made += check_candidate(adapted_graph(seed % 2 == 0 ? "m" : "150", 136, 72, "f16", 8), seed, true) ? 1 : 0;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) made += check_candidate(adapted_graph("m", 136, 72, "bf16", 16), seed, true, {{"tensor", 1}, {"turns", 2}, {"tiles", 1}}) ? 1 : 0;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) made += check_candidate(adapted_graph("70", 136, 72, "f32", 16), seed, true, {{"parts", 1}}) ? 1 : 0;
+  EXPECT_GE(made, 6);
 }
 
 TEST(CudaProducts, of_f32_parts_mean_the_same) {

@@ -66,6 +66,23 @@ std::optional<ir::MatrixProduct> BodyEmitter::find_layout(const ir::Alloc& a) co
   return like;
 }
 
+/// Elements from one row to the next of a fragment that no product fills: between what lanes 0 and 4 write. 0: nobody does.
+std::int64_t find_row_length(const ir::Alloc& a) {
+  std::int64_t found = 0;
+  for (const ir::Loop* l : loops_of(a.body, LoopKind::thread_x))
+    ir::walk(l->body, [&](const Stmt& s) {
+      const auto* store = ir::as<ir::Store>(s);
+      if (found != 0 || store == nullptr || store->buffer != a.buffer) return;
+      std::map<ir::Var, Expr> at_zero;
+      for (const ir::Var& v : ir::free_vars(store->index[0])) at_zero[v] = ir::int_imm(0);
+      std::map<ir::Var, Expr> at_next_row = at_zero;
+      at_next_row[l->var] = ir::int_imm(4);
+      const Expr step = ir::substitute(store->index[0], at_next_row) - ir::substitute(store->index[0], at_zero);
+      found = ir::as_int(ir::simplify(step, ir::Facts())).value_or(0);
+    }, [](const Expr&) {});
+  return found;
+}
+
 /// Tiles of 64 rows: each warpgroup has as many neighbouring ones.
 Status BodyEmitter::allocate_fragment(const ir::Alloc& a) {
   Fragment f{fresh(a.buffer->name), 1, 0};
@@ -74,6 +91,9 @@ Status BodyEmitter::allocate_fragment(const ir::Alloc& a) {
     f.columns = p->n;
     f.row_step = p->row_step;
     f.column_step = p->column_step;
+  } else if (const std::int64_t columns = find_row_length(a); columns > 0) {  // an epilogue's own, inside a warpgroup
+    f.columns = f.row_step = columns;
+    f.groups = 1;
   }
   const std::int64_t count = count_of(*a.buffer), of_groups = kTileRows * f.columns * f.groups;
   if (f.columns == 0 || of_groups == 0 || count % of_groups != 0)

@@ -47,7 +47,7 @@ Result<Applied> apply(const ir::Kernel& k, const ComputeAt& step) {
 
   const ir::Facts facts = facts_inside(k, site);
   const Stmt& body = site.loop().body;
-  const Region region = region_of(collect_accesses(body), group, facts, true);
+  const Region region = region_of(collect_accesses(body), group, facts, true, step.place == Place::fragment);
   LW_TRY(MovedProducers moved, move_producers(k, p.units, group, region, step.place, facts, kComputeAtCode));
   moved.items.push_back(redirect(body, facts, moved.local, relative_to(region)));
   moved.edits[site.stmt().get()] =

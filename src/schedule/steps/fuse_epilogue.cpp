@@ -120,6 +120,39 @@ Status check_move(const ir::Kernel& k, const Producers& p, const Consumer& c, co
   return Unit{};
 }
 
+bool touch_each_other(const std::vector<Stmt>& some, const Stmt& other) {
+  const std::vector<Access> theirs = collect_accesses(other);
+  for (const Stmt& s : some)
+    for (const Access& a : collect_accesses(s))
+      for (const Access& b : theirs)
+        if (a.buffer == b.buffer && !a.local && !b.local && (a.writes() || b.writes())) return true;
+  return false;
+}
+
+/// The kernel with those nests between the producer and the consumer in front that have nothing to do with the producer: what
+/// else the consumer reads may be among them. Nothing when there are none.
+std::optional<ir::Kernel> bring_forward(const ir::Kernel& k, const Site& site, const Producers& p, const Consumer& c) {
+  std::vector<Stmt> stay = p.units, moved;
+  stay.push_back(p.user);
+  for (const Stmt& item : p.after) {
+    if (item == c.unit) break;
+    (touch_each_other(stay, item) ? stay : moved).push_back(item);
+  }
+  if (moved.empty()) return std::nullopt;
+  const Stmt& first = p.units.empty() ? p.user : p.units.front();
+  for (const Stmt& around : site.path) {
+    const auto* q = as<ir::Seq>(around);
+    if (!q || std::find(q->items.begin(), q->items.end(), p.user) == q->items.end()) continue;
+    std::vector<Stmt> items;
+    for (const Stmt& item : q->items) {
+      if (item == first) items.insert(items.end(), moved.begin(), moved.end());
+      if (std::find(moved.begin(), moved.end(), item) == moved.end()) items.push_back(item);
+    }
+    return edit(k, {{around.get(), ir::seq(std::move(items))}});
+  }
+  return std::nullopt;
+}
+
 /// The consumer's loop for each dimension of the tile that is not whole.
 Result<std::vector<std::optional<Var>>> map_loops(const ir::Kernel& k, const Consumer& c, const Buffers& tile,
                                                   const Region& region, const ir::Facts& facts) {
@@ -184,7 +217,11 @@ Result<Applied> apply(const ir::Kernel& k, const FuseEpilogue& step) {
   if (std::find(p.after.begin(), p.after.end(), c.unit) == p.after.end())
     return rejected(kFuseEpilogueCode, "the consumer does not follow the producer in one sequence", k, c.unit,
                     "a consumer next to its producer");
-  LW_CHECK(check_move(k, p, c, tile));
+  if (Status move = check_move(k, p, c, tile); !move.ok()) {
+    const auto moved = bring_forward(k, site, p, c);
+    if (!moved) return move.error();
+    return apply(*moved, step);
+  }
   const bool stays = outlive(k, tile, site, c);
   if (!stays) LW_CHECK(check_inputs(k, p.units, p.between, kFuseEpilogueCode));
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "src/ir/monoid.h"
 #include "src/schedule/narrow.h"
 
 namespace loopwright::schedule {
@@ -16,13 +17,15 @@ namespace {
 
 constexpr ErrorCode kInlineBufferCode = ErrorCode::illegal_inline;
 constexpr double kMaxNodes = 20000;
+constexpr std::int64_t kMostTerms = 64;
 
 /// What an element is, in the variables `params` of its index.
 struct Definition {
   std::vector<std::optional<Var>> params;  ///< empty where the dimension has the single index 0
   std::vector<std::pair<Var, Expr>> lets;
   Expr value;
-  Stmt unit;
+  std::vector<Stmt> units;  ///< the nest that computes it, or the two that begin a reduction and carry it out
+  const Stmt& last() const { return units.back(); }
 };
 
 /// Nodes of the expression written out, shared ones as often as they are used.
@@ -36,54 +39,114 @@ double written_size(const Expr& e, std::unordered_map<const ir::ExprNode*, doubl
   return memo[e.get()] = size;
 }
 
-Result<Definition> find_definition(const ir::Kernel& k, const Site& alloc, const ir::Buffer& buffer) {
-  const ir::Facts facts = facts_inside(k, alloc);
+/// The nests next to the allocation that write the buffer: one that stores it, or two of a reduction.
+Result<std::vector<Stmt>> find_units(const ir::Kernel& k, const Site& alloc, const ir::Buffer& buffer) {
   std::vector<ir::Buffer> ignored;
-  Definition def;
+  std::vector<Stmt> units;
   for (const Stmt& item : items_of(under_allocs(std::get<ir::Alloc>(alloc.stmt()->v).body, ignored))) {
     const ir::Accesses found = ir::buffers_of(item);
     if (std::find(found.written.begin(), found.written.end(), buffer) == found.written.end()) continue;
-    if (def.unit)
+    if (units.size() == 2 || (units.size() == 1 && !as<ir::Update>(chain_of(item).leaf)))
       return rejected(kInlineBufferCode, "more than one nest writes `" + buffer->name + "`", k, item, "compute_at");
-    def.unit = item;
+    units.push_back(item);
   }
-  if (!def.unit)
+  if (units.empty())
     return rejected(kInlineBufferCode, "no nest next to its allocation computes `" + buffer->name + "`", k, alloc.stmt(),
                     "a buffer that a nest computes");
-  const Chain chain = chain_of(def.unit);
-  const auto* st = as<ir::Store>(chain.leaf);
+  return units;
+}
+
+/// What one nest stores or updates, in the variables of its loops.
+struct Written {
+  std::vector<std::optional<Var>> params;
+  std::vector<std::pair<Var, Expr>> lets;
+  std::vector<std::pair<Var, std::int64_t>> others;  ///< loops that do not index the buffer, and their extents
+  Expr value;
+  std::optional<ir::Monoid> monoid;  ///< of an update
+};
+
+Result<Written> read_unit(const ir::Kernel& k, const Stmt& unit, const ir::Buffer& buffer, const ir::Facts& facts) {
+  Written out;
+  const Chain chain = chain_of(unit);
   for (const Stmt& s : chain.around) {
     if (as<ir::If>(s))
       return rejected(kInlineBufferCode, "a condition stands around the store", k, s, "inline_buffer before split");
-    if (const auto* l = as<ir::Let>(s)) def.lets.emplace_back(l->var, l->value);
+    if (const auto* l = as<ir::Let>(s)) out.lets.emplace_back(l->var, l->value);
   }
-  if (!st || st->buffer != buffer)
+  const auto* st = as<ir::Store>(chain.leaf);
+  const auto* u = as<ir::Update>(chain.leaf);
+  if (!(st && st->buffer == buffer) && !(u && u->buffers.size() == 1))
     return rejected(kInlineBufferCode, "`" + buffer->name + "` is not computed by a nest with a single store", k,
-                    def.unit, "compute_at, which takes any nest");
-  const std::vector<Access> accesses = collect_accesses(def.unit);
+                    unit, "compute_at, which takes any nest");
+  out.value = st ? st->value : u->values[0];
+  if (u) out.monoid = u->monoid;
+  const std::vector<Expr>& index = st ? st->index : u->index;
+  const std::vector<Access> accesses = collect_accesses(unit);
   const Access& write = accesses.back();
-  for (std::size_t d = 0; d < st->index.size(); ++d) {
+  for (std::size_t d = 0; d < index.size(); ++d) {
     auto v = plain_loop(write, d, facts);
-    if (!v && !(ir::as_int(st->index[d]) == 0 && ir::as_int(buffer->shape[d]) == 1))
+    if (!v && !(ir::as_int(index[d]) == 0 && ir::as_int(buffer->shape[d]) == 1))
       return rejected(
-          kInlineBufferCode, "it is written at " + ir::print(st->index[d]) + ", not at a plain loop over the dimension",
-          k, def.unit, "inline_buffer before the loops of `" + buffer->name + "` are changed");
-    def.params.push_back(v);
+          kInlineBufferCode, "it is written at " + ir::print(index[d]) + ", not at a plain loop over the dimension",
+          k, unit, "inline_buffer before the loops of `" + buffer->name + "` are changed");
+    out.params.push_back(v);
   }
-  std::map<Var, Expr> single;  // loops of one iteration that the index leaves out
+  std::int64_t terms = 1;
   for (const Stmt& s : chain.around) {
     const auto* l = as<ir::Loop>(s);
-    if (!l || std::find(def.params.begin(), def.params.end(), l->var) != def.params.end()) continue;
-    if (ir::as_int(l->extent) != 1)
+    if (!l || std::find(out.params.begin(), out.params.end(), l->var) != out.params.end()) continue;
+    const std::optional<std::int64_t> extent = ir::as_int(l->extent);
+    terms = extent && *extent >= 1 && *extent <= kMostTerms ? terms * *extent : kMostTerms + 1;
+    if (terms > (u ? kMostTerms : 1))
       return rejected(kInlineBufferCode, "`" + l->var.hint + "` does not index `" + buffer->name + "`", k, s,
-                      "a nest whose loops all index `" + buffer->name + "`");
-    single[l->var] = ir::int_imm(0);
+                      "a nest whose loops all index `" + buffer->name + "`, or a reduction over at most " + std::to_string(kMostTerms) + " constant terms");
+    out.others.emplace_back(l->var, *extent);
   }
   for (const Access& a : accesses)
     if (a.kind == Access::Kind::read && a.buffer == buffer)
-      return rejected(kInlineBufferCode, "`" + buffer->name + "` is computed from itself", k, def.unit, "another buffer");
-  for (auto& let : def.lets) let.second = ir::substitute(let.second, single);
-  def.value = ir::substitute(st->value, single);
+      return rejected(kInlineBufferCode, "`" + buffer->name + "` is computed from itself", k, unit, "another buffer");
+  return out;
+}
+
+/// The reduction written out: what it begins with, combined with one term after the other.
+Expr write_out(const Written& begin, const Written& update) {
+  std::map<Var, Expr> same;
+  for (std::size_t d = 0; d < begin.params.size(); ++d)
+    if (begin.params[d]) same[*begin.params[d]] = update.params[d] ? ir::var(*update.params[d]) : ir::int_imm(0);
+  for (const auto& [v, extent] : begin.others) same[v] = ir::int_imm(0);
+  for (const auto& [v, value] : begin.lets) same[v] = ir::substitute(value, same);
+  Expr total = ir::substitute(begin.value, same);
+  std::vector<std::int64_t> at(update.others.size(), 0);
+  for (bool more = true; more;) {
+    std::map<Var, Expr> term;
+    for (std::size_t i = 0; i < at.size(); ++i) term[update.others[i].first] = ir::int_imm(at[i]);
+    for (const auto& [v, value] : update.lets) term[v] = ir::substitute(value, term);
+    total = ir::combine(*update.monoid, {total}, {ir::substitute(update.value, term)})[0];
+    std::size_t i = at.size();
+    while (i > 0 && ++at[i - 1] == update.others[i - 1].second) at[--i] = 0;
+    more = i > 0;
+  }
+  return total;
+}
+
+Result<Definition> find_definition(const ir::Kernel& k, const Site& alloc, const ir::Buffer& buffer) {
+  const ir::Facts facts = facts_inside(k, alloc);
+  Definition def;
+  LW_TRY(def.units, find_units(k, alloc, buffer));
+  LW_TRY(const Written first, read_unit(k, def.units[0], buffer, facts));
+  if (first.monoid)
+    return rejected(kInlineBufferCode, "a reduction into `" + buffer->name + "` without a nest that begins it", k, def.units[0], "compute_at");
+  if (def.units.size() == 2) {
+    LW_TRY(const Written update, read_unit(k, def.units[1], buffer, facts));
+    def.params = update.params;
+    def.value = ir::simplify(write_out(first, update), facts);
+    return def;
+  }
+  def.params = first.params;
+  std::map<Var, Expr> single;  // loops of one iteration that the index leaves out
+  for (const auto& [v, extent] : first.others) single[v] = ir::int_imm(0);
+  for (const auto& [v, value] : first.lets) def.lets.emplace_back(v, ir::substitute(value, single));
+  def.value = ir::substitute(first.value, single);
   return def;
 }
 
@@ -94,9 +157,9 @@ Status check_later(const ir::Kernel& k, const Site& alloc, const Definition& def
   bool behind = false;
   for (const Stmt& item : items_of(under_allocs(std::get<ir::Alloc>(alloc.stmt()->v).body, ignored))) {
     if (behind) later.push_back(item);
-    behind = behind || item == def.unit;
+    behind = behind || item == def.last();
   }
-  return check_inputs(k, {def.unit}, later, kInlineBufferCode);
+  return check_inputs(k, def.units, later, kInlineBufferCode);
 }
 
 /// Replaces the reads in one statement.
@@ -289,13 +352,15 @@ Result<Applied> apply(const ir::Kernel& k, const InlineBuffer& step) {
   LW_CHECK(check_later(k, alloc, def));
   Names names(k);
   Replacer replacer(buffer, def, names);
-  Applied out{edit(k, {{def.unit.get(), ir::seq({})}}), {}};
+  Edits gone;
+  for (const Stmt& unit : def.units) gone[unit.get()] = ir::seq({});
+  Applied out{edit(k, gone), {}};
   out.kernel.body = replacer.replace(drop_allocs(out.kernel.body, {buffer}));
   if (replacer.largest() > kMaxNodes)
     return rejected(
         ErrorCode::too_large,
         "a statement would have " + std::to_string(static_cast<std::int64_t>(replacer.largest())) + " nodes",
-        k, def.unit, "compute_at in registers instead");
+        k, def.last(), "compute_at in registers instead");
   return out;
 }
 

@@ -11,7 +11,7 @@ namespace {
 TEST(Planner, puts_kernels_side_by_side_that_may_run_at_the_same_time) {
   const auto graph = Graph::load(LOOPWRIGHT_SOURCE_DIR "/examples/moe_expert.lw");
   ASSERT_TRUE(graph.ok()) << graph.error().message();
-  const auto planned = plan_graph(*graph);
+  const auto planned = plan_graph(*graph, TargetKind::cpu);
   ASSERT_TRUE(planned.ok()) << planned.error().message();
   const auto& kernels = planned->spec.kernels;
   ASSERT_EQ(kernels.size(), 9u);
@@ -25,7 +25,7 @@ TEST(Planner, an_update_stays_behind_what_reads_the_old_contents) {
       "graph g\ninput cache: f32[64, 64]\ninput w: f32[64, 64]\ninput v: f32[64, 64]\na = matmul(w, w)\nc = matmul(a, w)\n"
       "b = matmul(cache, c)\nn = matmul(w, v)\nupdate cache = n\noutput b\n");
   ASSERT_TRUE(graph.ok()) << graph.error().message();
-  const auto planned = plan_graph(*graph);
+  const auto planned = plan_graph(*graph, TargetKind::cpu);
   ASSERT_TRUE(planned.ok()) << planned.error().message();
   // The reader comes third at the soonest; what overwrites the cache could go with the second one, were it not for that.
   const auto& spec = planned->spec;

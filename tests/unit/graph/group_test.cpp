@@ -45,6 +45,21 @@ TEST(Grouping, a_whole_normalisation_is_one_kernel) {
               ElementsAre("row_reduction"));
 }
 
+TEST(Grouping, thin_products_join_the_epilogue_where_the_machine_wants_it) {
+  const auto count = [](const std::string& body) {
+    std::vector<std::size_t> out;
+    for (const bool thin : {false, true}) out.push_back(graph::group_ops(parsed(body), {.thin_products_in_epilogues = thin}).size());
+    return out;
+  };
+  const std::string inputs = "input x: f32[n, 64]\ninput w: f32[32, 64]\ninput a: f32[8, 64]\ninput b: f32[32, 8]\ninput c: f32[32, 48]\ninput d: f32[n, 48]\n";
+  EXPECT_THAT(count(inputs + "output y = add(linear(x, w), mul(linear(linear(x, a), b), 2.0))\n"), ElementsAre(3u, 2u));
+  EXPECT_THAT(count(inputs + "output y = add(mul(linear(linear(x, a), b), 2.0), linear(x, w))\n"), ElementsAre(3u, 2u));
+  // Of many terms, alone, or read elsewhere too: a kernel of its own.
+  EXPECT_THAT(count(inputs + "output y = add(linear(x, w), linear(d, c))\n"), ElementsAre(2u, 2u));
+  EXPECT_THAT(count(inputs + "output y = neg(linear(linear(x, a), b))\n"), ElementsAre(2u, 2u));
+  EXPECT_THAT(count(inputs + "t = linear(linear(x, a), b)\noutput t\noutput y = add(linear(x, w), t)\n"), ElementsAre(3u, 3u));
+}
+
 TEST(Grouping, many_inputs_get_no_word_of_a_dtype_as_a_name) {
   std::string body, sum = "x0";
   for (int i = 0; i < 20; ++i) body += "input x" + std::to_string(i) + ": f32[n]\n";

@@ -301,7 +301,7 @@ TEST(Session, SeveralSymbolsAreSplitIntoRangesThatHoldEveryShapeOnce) {
   }
   EXPECT_LE(variants.size(), 6u);
   EXPECT_GE(held_out, 8);
-  const auto symbols = driver::plan_graph(make_plane())->workloads.front().graph.symbols();
+  const auto symbols = driver::plan_graph(make_plane(), TargetKind::cpu)->workloads.front().graph.symbols();
   for (std::int64_t a = symbols[0].lo; a <= symbols[0].hi; a += 1 + a / 7) {
     for (std::int64_t b = symbols[1].lo; b <= symbols[1].hi; b += 1 + b / 7) {
       const auto holds = [&](const db::BestEntry& e) { return e.range.guard.holds({{symbols[0].name, a}, {symbols[1].name, b}}); };
@@ -350,7 +350,7 @@ TEST(Session, WhatProgramsAskedForInVainIsTunedForAndForgotten) {
   // A run that is stopped at once leaves the workload's row behind.
   std::atomic<bool> cancel{true};
   ASSERT_TRUE(tune_with(bench, graph, options, {}, &cancel).ok());
-  const auto planned = driver::plan_graph(graph);
+  const auto planned = driver::plan_graph(graph, TargetKind::cpu);
   ASSERT_TRUE(planned.ok());
   const graph::Workload& workload = planned->workloads.front();
   const std::string symbol = workload.graph.symbols().front().name;
@@ -376,7 +376,7 @@ TEST(Session, OnlyWhatIsWantedIsTunedMostWantedFirst) {
     const Value x = *g.input("x", {.dtype = DType::f32, .shape = {*g.symbol("n", 1, 4096)}});
     ASSERT_TRUE(g.output("y", *g.binary(op, x, x)).ok());
     ASSERT_TRUE(tune_with(bench, g, options, {}, &cancel).ok());
-    workloads.push_back(driver::plan_graph(g)->workloads.front());
+    workloads.push_back(driver::plan_graph(g, TargetKind::cpu)->workloads.front());
   }
   const std::size_t plans = db::Query::open(options.database)->list_plans()->size();
   const auto want = [&](const graph::Workload& w, std::int64_t size, std::int64_t count) {
@@ -404,7 +404,7 @@ TEST(Session, AStoppedRunOfWantedWorkloadsGoesOn) {
   const TuneOptions options = make_options(folder, 60);
   std::atomic<bool> cancel{true};
   ASSERT_TRUE(tune_with(bench, make_graph(true), options, {}, &cancel).ok());
-  const graph::Workload workload = driver::plan_graph(make_graph(true))->workloads.front();
+  const graph::Workload workload = driver::plan_graph(make_graph(true), TargetKind::cpu)->workloads.front();
   ASSERT_TRUE(db::note_wanted(options.database, {{.workload = workload.digest, .workload_text = workload.text,
                                                   .values = {{workload.graph.symbols().front().name, 777}}}}).ok());
   cancel = false;
