@@ -20,6 +20,12 @@ TEST(Planner, puts_kernels_side_by_side_that_may_run_at_the_same_time) {
   for (std::size_t k = 0; k < kernels.size(); ++k) EXPECT_EQ(kernels[k].workload, planned->workloads[k].digest);
 }
 
+TEST(Planner, adapters_are_no_kernels_of_their_own_on_a_gpu) {
+  const auto graph = Graph::load(LOOPWRIGHT_SOURCE_DIR "/examples/moe_expert.lw");
+  ASSERT_TRUE(graph.ok()) << graph.error().message();
+  EXPECT_EQ(plan_graph(*graph, TargetKind::cuda)->spec.kernels.size(), 6u);  // three first halves, three products
+}
+
 TEST(Planner, an_update_stays_behind_what_reads_the_old_contents) {
   const auto graph = Graph::parse(
       "graph g\ninput cache: f32[64, 64]\ninput w: f32[64, 64]\ninput v: f32[64, 64]\na = matmul(w, w)\nc = matmul(a, w)\n"

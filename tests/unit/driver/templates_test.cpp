@@ -3,6 +3,7 @@
 
 #include "loopwright/graph.h"
 #include "src/driver/build.h"
+#include "src/driver/planner.h"
 #include "src/graph/group.h"
 #include "tests/support/random_data.h"
 
@@ -19,7 +20,7 @@ struct Chosen {
 Chosen choose(const std::string& text, const Target& target) {
   const auto graph = Graph::parse("graph g\n" + text);
   EXPECT_TRUE(graph.ok()) << graph.error().message();
-  const auto groups = graph::group_ops(*graph);
+  const auto groups = graph::group_ops(*graph, grouping_for(target.kind));
   EXPECT_EQ(groups.size(), 1u);
   Job job = *make_job(graph::make_workload(groups[0].graph));
   std::string why;
@@ -155,6 +156,20 @@ TEST(GpuTemplates, OnlyTheAlignedVariantAssumesMoreThanElementsDo) {
     ASSERT_TRUE(aligned.ok() && other.ok()) << text;
     EXPECT_EQ(aligned->kernel.guard.alignment_bytes, 16) << text;
     EXPECT_EQ(other->kernel.guard.alignment_bytes, 1) << text;
+  }
+}
+
+TEST(GpuTemplates, AThinProductIsSummedBesideTheTileThatItIsAddedTo) {
+  const auto schedule_adapted = [](const std::string& rows) {
+    return choose("symbol n in 1..4096\ninput x: bf16[" + rows + ", 512]\ninput w: bf16[256, 512]\ninput u: f32[" + rows +
+                      ", 16]\ninput v: f32[256, 16]\noutput y = cast(add(cast(linear(x, w), f32), linear(u, v)), bf16)\n",
+                  kGpu).scheduled;
+  };
+  EXPECT_NE(schedule_adapted("n").trace.find("compute_at t2 at "), std::string::npos);
+  for (const char* rows : {"1", "4"}) {  // few rows, whatever family streams the weights: written out
+    const Scheduled found = schedule_adapted(rows);
+    EXPECT_NE(found.template_name, "gpu_general") << rows;
+    EXPECT_NE(found.trace.find("inline_buffer t2"), std::string::npos) << rows << "\n" << found.trace;
   }
 }
 
