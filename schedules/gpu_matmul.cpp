@@ -19,6 +19,7 @@ bool is_gpu_matmul(const Schedule& s) {
 
 void schedule_gpu_matmul(Schedule& s, Space& k) {
   if (!is_gpu_matmul(s)) return s.reject("not one product of two tensors");
+  if (suits_thin(s) && k.pick_flag("thin", gains_by_thin(s))) return schedule_thin_product(s, k);
   if (suits_tensor_cores(s) && k.pick_flag("tensor", true)) return schedule_tensor_product(s, k);
   if (suits_parts(s) && k.pick_flag("parts", gains_by_parts(s))) return schedule_product_of_parts(s, k);
   schedule_plain_product(s, k);

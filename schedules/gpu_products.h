@@ -39,8 +39,14 @@ void schedule_tensor_product(Schedule& s, Space& k);
 /// The same for f32 operands, as parts of them; whether that is quicker than plain arithmetic, by estimates.
 bool suits_parts(const Schedule& s);
 bool gains_by_parts(const Schedule& s);
+double estimate_product_of_parts(const Schedule& s, const std::vector<ProductSize>& sizes);
 void schedule_product_of_parts(Schedule& s, Space& k);
 void schedule_plain_product(Schedule& s, Space& k);
+/// Products with one side of at most 64, by single warps on the tensor cores of any GPU that has them; whether that is
+/// the quickest way, by estimates.
+bool suits_thin(const Schedule& s);
+bool gains_by_thin(const Schedule& s);
+void schedule_thin_product(Schedule& s, Space& k);
 /// Clock cycles of the best tile in plain arithmetic, roughly: the geometric mean over the sizes.
 double estimate_plain_product(const Schedule& s, const std::vector<ProductSize>& sizes);
 

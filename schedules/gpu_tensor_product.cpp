@@ -421,11 +421,16 @@ bool suits_parts(const Schedule& s) {
   return suits_engine(s, {DType::f32}) && p.left != p.right && std::max(s.buffer(p.left).shape.size(), s.buffer(p.right).shape.size()) <= kMostDims;
 }
 
+double estimate_product_of_parts(const Schedule& s, const std::vector<ProductSize>& sizes) {
+  const MatrixProduct p = find_matrix_products(s)[0];
+  return estimate_parts(s, guess_parts(s, sizes, find_column_step(s, p)), sizes);
+}
+
 bool gains_by_parts(const Schedule& s) {
   const MatrixProduct p = find_matrix_products(s)[0];
   const std::vector<ProductSize> sizes = sample_sizes(s, p);
   constexpr double kSurely = 1.1;  // small products were not measured; parts take six bytes an element
-  return estimate_parts(s, guess_parts(s, sizes, find_column_step(s, p)), sizes) * kSurely < estimate_plain_product(s, sizes);
+  return estimate_product_of_parts(s, sizes) * kSurely < estimate_plain_product(s, sizes);
 }
 
 void schedule_product_of_parts(Schedule& s, Space& k) {

@@ -65,6 +65,7 @@ struct NestInfo {
   std::vector<LoopId> reduction;    ///< those that do not
   std::vector<ReadInfo> reads;      ///< in order of appearance
   bool writes_output = false;       ///< `buffer` is a parameter of the kernel
+  bool is_product = false;          ///< sums products of two elements, each as it is read or cast
   bool is_costly = false;           ///< computes a division or a function of many instructions
 };
 
@@ -151,7 +152,9 @@ class Schedule {
   /// Products of two f32 inputs that `loop`'s body sums into a local buffer become sums of products of three bf16 parts of
   /// each operand, gathered in a partial sum that is added to the buffer afterwards: f32 accuracy on tensor cores. Returns
   /// the loops of the nests that make the parts, each with the loop over parts last: the left operand's, then the right's.
-  std::vector<LoopId> separate(const LoopId& loop);
+  /// `rechecked`: sums that are NaN are made again in plain arithmetic, instead of parts that take care of infinities; one
+  /// operand may be bf16 then, which is its own part.
+  std::vector<LoopId> separate(const LoopId& loop, bool rechecked = false);
   /// Copies staged in shared memory at `loop` become slots of rings, filled by the copy engine `depth` iterations ahead
   /// of the tensor cores, which read them.
   void ring(const LoopId& loop, std::int64_t depth);
@@ -172,6 +175,8 @@ class Schedule {
 
   /// Runs `steps` on a copy and keeps the result only when nothing was rejected; says whether it was kept.
   bool attempt(const std::function<void(Schedule&)>& steps);
+  /// Another schedule of the kernel as it is now, without the steps that led here: for questions about what steps would give.
+  Schedule copy() const;
 
   // ---- result
   bool ok() const;

@@ -150,17 +150,17 @@ class GuardDropper {
     return true;
   }
 
-  /// Whether what the access reads ends in the same element of a buffer of which that element is not read either.
+  /// Whether what the access reads ends in elements of a buffer with the same index in some dimension, which are not read either.
   bool goes_where_nobody_reads(const Access& a, const Kept& kept, const Site& site, std::set<ir::Buffer>& visited) {
     const auto* store = as<ir::Store>(a.statement);
     const auto* update = as<ir::Update>(a.statement);
     const ir::Buffer into = store != nullptr ? store->buffer : update != nullptr && update->buffers.size() == 1 ? update->buffers[0] : nullptr;
-    if (into == nullptr || into->shape.size() != a.buffer->shape.size()) return false;
+    if (into == nullptr) return false;
     const std::vector<Expr>& index = store != nullptr ? store->index : update->index;
-    for (std::size_t d = 0; d < index.size(); ++d)
-      if (!ir::same(index[d], a.index[d])) return false;
+    const auto same = std::find_if(index.begin(), index.end(), [&](const Expr& e) { return ir::same(e, a.index[kept.dim]); });
     const auto alloc = find_alloc(k_, into->name);
-    return alloc && is_outside(kept.offset, *alloc) && is_outside(kept.bound, *alloc) && is_unread_outside(into, kept, *alloc, site, visited);
+    const Kept there{static_cast<std::size_t>(same - index.begin()), kept.offset, kept.bound};
+    return same != index.end() && alloc && is_outside(kept.offset, *alloc) && is_outside(kept.bound, *alloc) && is_unread_outside(into, there, *alloc, site, visited);
   }
 
   std::optional<Kept> what_is_kept(const ir::Buffer& buffer, const std::vector<Access>& inside,

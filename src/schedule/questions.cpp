@@ -81,6 +81,15 @@ std::vector<ReadInfo> reads_of(const Leaf& leaf) {
   return out;
 }
 
+bool is_product(const Expr& e) {
+  const auto is_element = [](const Expr& x) {
+    const auto* c = as<ir::Cast>(x);
+    return as<ir::Load>(c != nullptr ? c->a : x) != nullptr;
+  };
+  const auto* times = as<ir::Binary>(e);
+  return times != nullptr && times->op == ir::BinaryOp::mul && is_element(times->a) && is_element(times->b);
+}
+
 /// A polynomial over the symbols; empty for anything else.
 std::optional<Dim> to_dim(const Expr& e, const ir::Kernel& k) {
   if (const auto value = ir::as_int(e)) return Dim(*value);
@@ -151,6 +160,7 @@ std::vector<NestInfo> describe_nests(const ir::Kernel& k) {
       (spatial ? info.spatial : info.reduction).push_back({v.hint});
     }
     info.reads = reads_of(leaf);
+    info.is_product = up != nullptr && up->monoid == ir::Monoid::sum && is_product(up->values[0]);
     for (const Expr& e : st ? std::vector<Expr>{st->value} : up->values) info.is_costly |= is_costly(e);
     out.push_back(std::move(info));
   }

@@ -195,8 +195,8 @@ void Schedule::tensorize(const LoopId& row, const LoopId& column, const LoopId& 
   take(&step);
 }
 
-std::vector<LoopId> Schedule::separate(const LoopId& loop) {
-  const schedule::Step step = schedule::Separate{loop.name};
+std::vector<LoopId> Schedule::separate(const LoopId& loop, bool rechecked) {
+  const schedule::Step step = schedule::Separate{loop.name, rechecked};
   return as_loops(take(&step));
 }
 
@@ -253,6 +253,12 @@ bool Schedule::attempt(const std::function<void(Schedule&)>& steps) {
   if (ok()) return true;
   *state_ = before;
   return false;
+}
+
+Schedule Schedule::copy() const {
+  Schedule out(state_->kernel, state_->target);
+  out.state_->error = state_->error;
+  return out;
 }
 
 const ir::Kernel& Schedule::kernel() const { return state_->kernel; }

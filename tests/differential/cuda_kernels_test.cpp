@@ -79,8 +79,14 @@ const Template& choose_template(const driver::Job& job) {
   return *templates.back();
 }
 
+/// What a family's candidates have in common: picks that stay, and what their texts hold.
+struct Kept {
+  Picks picks;
+  std::string text;
+};
+
 /// A candidate of a graph with one group; empty with `rejected` counted when the template refuses the picks.
-std::optional<Candidate> make_candidate(const std::string& graph_text, std::uint64_t seed, int number) {
+std::optional<Candidate> make_candidate(const std::string& graph_text, std::uint64_t seed, int number, const Kept& kept) {
   const auto graph = Graph::parse(graph_text, "test.lw");
   EXPECT_TRUE(graph.ok()) << graph.error().message();
   if (!graph.ok()) return std::nullopt;
@@ -89,7 +95,7 @@ std::optional<Candidate> make_candidate(const std::string& graph_text, std::uint
   const auto job = driver::make_job(graph::make_workload(groups[0].graph));
   EXPECT_TRUE(job.ok());
   const Template& t = choose_template(*job);
-  Space space = seed == 0 ? Space() : Space(seed, {});
+  Space space = seed == 0 ? Space(kept.picks) : Space(seed, kept.picks);
   const auto scheduled = driver::run_template(*job, t, space, kTarget);
   const std::string what = graph_text + "template " + t.name + " " + print_picks(space.picks());
   if (!scheduled.ok()) {
@@ -110,6 +116,7 @@ std::optional<Candidate> make_candidate(const std::string& graph_text, std::uint
   // The emulated GPU has no copy engine: cuda_products_test.cpp looks at these.
   if (std::any_of(text->launches.begin(), text->launches.end(), [](const CudaLaunch& l) { return !l.tensor_maps.empty(); })) return std::nullopt;
   out.text = *text;
+  EXPECT_NE(text->functions.find(kept.text), std::string::npos) << what;
   return out;
 }
 
@@ -155,15 +162,15 @@ void check_compiled(const std::vector<Candidate>& batch) {
     }
 }
 
-/// Candidates of all graphs in turn: the default of each, then random picks.
-void check_family(const std::vector<std::string>& graphs, std::uint64_t otherwise = 24) {
+/// Candidates of all graphs in turn: the default of each, then random picks; those in `kept` stay.
+void check_family(const std::vector<std::string>& graphs, std::uint64_t otherwise = 24, const Kept& kept = {}) {
   const std::uint64_t candidates = flag("candidates", otherwise), seed = flag("seed", 1);
   constexpr std::size_t kBatch = 20;
   std::vector<Candidate> batch;
   std::uint64_t made = 0;
   for (std::uint64_t i = 0; i < candidates * 2 && made < candidates; ++i) {
     const std::string& graph = graphs[i % graphs.size()];
-    if (auto c = make_candidate(graph, i < graphs.size() ? 0 : seed + i, static_cast<int>(i))) {
+    if (auto c = make_candidate(graph, i < graphs.size() ? 0 : seed + i, static_cast<int>(i), kept)) {
       batch.push_back(std::move(*c));
       ++made;
     }
@@ -346,6 +353,22 @@ TEST(CudaPlainProduct, agrees) {
   graphs.push_back(plain_product("i32[12, 100]", "i32[100, 20]", "output y = matmul(x, w)\n"));
   graphs.push_back(plain_product("f32[9, 70]", "f32[11, 70]", "output y = exp(linear(x, w))\n"));
   check_family(graphs);
+}
+
+/// One thin side, by warps on tensor cores: edges of every kind, mixed types, epilogues, rows of a symbol, batches.
+TEST(CudaThinProduct, agrees) {
+  std::vector<std::string> graphs;
+  graphs.push_back(plain_product("bf16[37, 264]", "bf16[136, 264]", "output y = linear(x, w)\n"));
+  graphs.push_back(plain_product("bf16[t, 520]", "f32[16, 520]", "output y = linear(cast(x, f32), w)\n"));
+  graphs.push_back(plain_product("bf16[t, 1040]", "bf16[40, 1040]", "input b: bf16[40]\noutput y = gelu_tanh(linear(x, w, b))\n"));
+  graphs.push_back(plain_product("f16[9, 300]", "f16[72, 300]", "output y = linear(x, w)\n"));
+  graphs.push_back(plain_product("f32[t, 200]", "bf16[11, 200]", "output y = linear(x, cast(w, f32))\n"));
+  graphs.push_back(plain_product("f32[t, 520]", "f32[24, 520]", "output y = linear(x, w)\n"));
+  graphs.push_back(plain_product("f32[17, 136]", "f32[100, 136]", "input b: f32[100]\noutput y = max(linear(x, w, b), 0)\n"));
+  graphs.push_back(plain_product("bf16[2, 20, 136]", "bf16[2, 24, 136]", "output y = matmul(x, w, transpose_b=true)\n"));
+  graphs.push_back(plain_product("bf16[t, 129]", "f32[9, 129]", "output y = cast(mul(linear(cast(x, f32), w), 2.0), bf16)\n"));
+  graphs.push_back(plain_product("bf16[t, 256]", "bf16[64, 256]", "output y = linear(x, w)\n"));
+  check_family(graphs, 24, {{{"thin", 1}}, "lw_mma_"});
 }
 
 TEST(CudaGeneral, agrees) {

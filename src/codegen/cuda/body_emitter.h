@@ -35,6 +35,7 @@ struct LaunchContext {
   std::int64_t shared_bytes = 0;      ///< used so far
   std::int64_t words_ahead = 0;       ///< most registers that a thread loads before it uses the first of them
   std::int64_t words_summed = 0;      ///< most registers of a thread in one array that is combined into
+  std::int64_t words_held = 0;        ///< most registers of a thread in fragments of its warp
   bool holds_next = false;            ///< the next grid may come, and has not been let in so far
   bool meets_cluster = false;         ///< blocks of a cluster have waited for each other, for the first time at the entry
   std::int64_t consumers = 0;         ///< warpgroups of a region with a ring, in front of the producer's; else 0
@@ -201,6 +202,27 @@ class BodyEmitter {
   std::string fragment_element(const ir::Buffer& buffer, const ir::Expr& linear);
   int use_map(const ir::BulkCopy& copy);
 
+  // emit_warp.cpp: products of one warp, operands and sums in its registers
+  struct WarpPlace {
+    std::int64_t lane = 0, element = 0;  ///< of those that the lane holds
+  };
+  struct WarpFragment {
+    enum class Side : std::uint8_t { sums, left, right };
+    std::string name;
+    Side side = Side::sums;
+    std::int64_t rows = 0, columns = 0;  ///< of the right operand: columns of the product, summands
+    bool lies = true;                    ///< a row's elements are neighbours, not a column's
+    std::int64_t slab = 0;               ///< summands of one nest
+    WarpPlace place(std::int64_t position) const;
+  };
+  std::optional<WarpFragment> find_warp_layout(const ir::Alloc& a) const;
+  Status allocate_warp_fragment(const ir::Alloc& a);
+  std::optional<std::int64_t> warp_element(const ir::Buffer& buffer, const ir::Expr& linear);
+  std::optional<std::pair<std::string, int>> warp_half(const ir::Buffer& buffer, const ir::Expr& linear);
+  bool store_warp_words(const ir::Store& s, const ir::Expr& linear);
+  std::vector<std::string> copy_words(const ir::Expr& value, std::int64_t lanes);
+  Status emit_warp_product(const ir::Loop& l);
+
   // emit_outgoing.cpp
   Status allocate_outgoing(const ir::Alloc& a);
   Status emit_outgoing(const ir::BulkCopy& c);
@@ -217,6 +239,7 @@ class BodyEmitter {
   Role role_ = Role::all;
   std::vector<ir::Expr> conditions_;                 ///< around the statement
   std::map<ir::Buffer, Fragment> fragments_;
+  std::map<ir::Buffer, WarpFragment> warp_fragments_;
   std::map<ir::Buffer, ir::BulkCopy> ring_copies_;   ///< what fills a ring
   std::map<ir::Buffer, std::int64_t> ring_offsets_;  ///< of the rings in shared memory
   std::optional<RingState> ring_;

@@ -127,6 +127,11 @@ class KernelEmitter {
     constexpr std::int64_t kManySums = 32, kBesideMany = 64;
     if (launch.words_summed >= kManySums)
       return ", " + std::to_string(std::clamp<std::int64_t>(kRegistersOfSm / (launch.block.threads() * (launch.words_summed + kBesideMany)), 1, kMostBlocks));
+    if (launch.words_held > 0) {
+      constexpr std::int64_t kBesideFragments = 56;
+      const std::int64_t words = std::max(launch.words_held, launch.words_ahead) + kBesideFragments;
+      return ", " + std::to_string(std::clamp<std::int64_t>(kRegistersOfSm / (launch.block.threads() * words), 1, kMostBlocks));
+    }
     if (launch.words_ahead < kFewWords) return {};
     // Rows of a cluster are few and long: registers are worth more than blocks.
     constexpr std::int64_t kBesideSums = 40;

@@ -85,6 +85,7 @@ std::int64_t find_row_length(const ir::Alloc& a) {
 
 /// Tiles of 64 rows: each warpgroup has as many neighbouring ones.
 Status BodyEmitter::allocate_fragment(const ir::Alloc& a) {
+  if (!ring_) return allocate_warp_fragment(a);
   Fragment f{fresh(a.buffer->name), 1, 0};
   f.groups = ring_->plan.turns > 1 ? 1 : launch_.consumers;
   if (const auto p = find_layout(a)) {
@@ -111,6 +112,7 @@ Status BodyEmitter::allocate_fragment(const ir::Alloc& a) {
 
 /// The register that holds an element, the same one in all threads: each of them must ask for an element that it holds.
 std::string BodyEmitter::fragment_element(const ir::Buffer& buffer, const Expr& linear) {
+  if (const auto f = warp_fragments_.find(buffer); f != warp_fragments_.end()) return f->second.name + "[" + std::to_string(warp_element(buffer, linear).value_or(0)) + "]";
   const Fragment& f = fragments_.at(buffer);
   const Expr in_lane = lanes_ ? ir::substitute(linear, {{lanes_->var, ir::int_imm(lanes_->now)}}) : linear;
   const Expr position = ir::simplify(ir::substitute(in_lane, lets_), facts_);

@@ -159,6 +159,10 @@ std::optional<std::pair<std::string, int>> BodyEmitter::find_half(const Expr& e)
 
 std::string BodyEmitter::load_element(const ir::Buffer& buffer, const Expr& linear) {
   const DType t = buffer->dtype;
+  if (warp_fragments_.contains(buffer) && size_bytes(t) == 2) {
+    const auto half = warp_half(buffer, linear);
+    return half ? "lw_pick16(" + half->first + ", " + std::to_string(half->second) + ")" : "0";
+  }
   if (buffer->memory == Memory::registers) {
     const Array& array = arrays_.at(buffer);
     if (array.per_word == 1) return place_of(buffer, linear);
@@ -177,6 +181,10 @@ std::string BodyEmitter::load_element(const ir::Buffer& buffer, const Expr& line
 
 void BodyEmitter::store_element(const ir::Buffer& buffer, const Expr& linear, const std::string& value) {
   const DType t = buffer->dtype;
+  if (warp_fragments_.contains(buffer) && size_bytes(t) == 2) {
+    if (const auto half = warp_half(buffer, linear)) line(half->first + " = lw_place16(" + half->first + ", " + std::to_string(half->second) + ", " + value + ");");
+    return;
+  }
   if (buffer->memory == Memory::registers && arrays_.at(buffer).per_word > 1) {
     const Array& array = arrays_.at(buffer);
     Expr local;
@@ -373,6 +381,7 @@ bool BodyEmitter::store_wide(const ir::Store& s) {
   if (!base) return false;
   const std::int64_t bytes = size_bytes(s.buffer->dtype);
   const std::int64_t per_word = elements_per_word(s.buffer->dtype);
+  if (warp_fragments_.contains(s.buffer)) return store_warp_words(s, linear);
   if (s.buffer->memory == Memory::fragment) return false;
   if (s.buffer->memory == Memory::registers) {
     if (per_word == 1 || lanes_->count % per_word != 0) return false;

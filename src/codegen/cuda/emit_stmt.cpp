@@ -147,7 +147,7 @@ Status BodyEmitter::emit_loop(const ir::Loop& l) {
   if (extent && *extent <= 0) return Unit{};
   if (l.kind == LoopKind::ring && ring_) return emit_ring(l);
   if (l.kind == LoopKind::bulk && ring_) return emit_bulk(l);
-  if (l.kind == LoopKind::mma && ring_) return emit_matrix_product(l);
+  if (l.kind == LoopKind::mma) return ring_ ? emit_matrix_product(l) : emit_warp_product(l);
   if (l.kind == LoopKind::across && extent && *extent > 1) return emit_across(l);
   if (const auto axis = thread_axis(l.kind); axis && extent) {
     if (ring_ && has_ring(l.body)) return emit_turns(l);

@@ -95,6 +95,15 @@ constexpr Definition kDefinitions[] = {
      "  return (long long)r; }"},
     {"lw_shl", "long long lw_shl(long long a, long long n, int bits) { return n < 0 || n >= bits ? 0 : (long long)((unsigned long long)a << n); }"},
     {"lw_shr", "long long lw_shr(long long a, long long n, int bits) { return n < 0 || n >= bits ? (a < 0 ? -1 : 0) : a >> n; }"},
+    // ---- tensor cores: 16 rows, 8 columns and 16 summands, of a warp
+    {"lw_mma_bf16",
+     "void lw_mma_bf16(float& d0, float& d1, float& d2, float& d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {\n"
+     "  asm(\"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\n"
+     "    : \"+f\"(d0), \"+f\"(d1), \"+f\"(d2), \"+f\"(d3) : \"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3), \"r\"(b0), \"r\"(b1)); }"},
+    {"lw_mma_f16",
+     "void lw_mma_f16(float& d0, float& d1, float& d2, float& d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {\n"
+     "  asm(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\n"
+     "    : \"+f\"(d0), \"+f\"(d1), \"+f\"(d2), \"+f\"(d3) : \"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3), \"r\"(b0), \"r\"(b1)); }"},
     // ---- threads
     {"lw_row_barrier",
      "void lw_row_barrier(int row, int threads) { asm volatile(\"bar.sync %0, %1;\" : : \"r\"(row + 1), \"r\"(threads) : \"memory\"); }"},

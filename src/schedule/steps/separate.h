@@ -12,8 +12,19 @@
 // part has its own scale. What is left out is below 2^-24 of a product, or, of denormals, below 2^-156 of the other factor.
 // An infinite x has the parts 1 (-1), 0, x, so that it meets first parts alone, which are zero for zero alone; what rounds beyond the largest bf16 is cut there, and the next part has the rest.
 // Tensor cores truncate what they add, so few summands go into one acc_sum. The results differ from those of f32
-// arithmetic in rounding. Legality: the loop's body is one nest around a sum of products of two f32 inputs of the kernel,
-// into a buffer that is allocated inside it. Rejections: illegal_tensorize (says which), unknown_loop, bad_argument (not serial).
+// arithmetic in rounding.
+//
+// A bf16 factor, read through a cast, is one part as it is: then three products are all there are, and nothing is left out.
+//
+//   separate k_i rechecked -> ..
+//     the same, and behind the loops around that fill acc:
+//     alloc acc_plain[..]: acc_plain = 0; for m { if is_nan(acc[m]) { for k_o, k_i, k { acc_plain[m] += x[m, k]*w[k] } } }; acc = acc_plain where it is NaN
+//
+// Then parts take no care of infinities and of what is near the largest float (their rest is NaN), and cost less where each
+// block makes its own; a sum that is NaN in f32 too takes the time of plain arithmetic.
+// Legality: the loop's body is one nest around a sum of products of two inputs of the kernel, f32 or one of them bf16 (then
+// rechecked), into a buffer that is allocated inside it; rechecked: the loops around it, inside the buffer's allocation, hold
+// nothing else, and those that index the sum have constant extents. Rejections: illegal_tensorize (says which), unknown_loop, bad_argument (not serial).
 #pragma once
 
 #include "src/schedule/step_text.h"
@@ -23,10 +34,12 @@ namespace loopwright::schedule {
 struct Separate {
   static constexpr std::string_view kVerb = "separate";
   std::string loop;
+  bool rechecked = false;  ///< sums that are NaN are summed again in plain arithmetic
 
   template <class Self, class F>
   static void fields(Self& s, F& f) {
     f.name(s.loop);
+    f.optional_word("rechecked", s.rechecked);
   }
 };
 

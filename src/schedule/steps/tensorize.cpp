@@ -15,20 +15,35 @@ namespace {
 
 constexpr ErrorCode kNoTensor = ErrorCode::illegal_tensorize;
 
+bool lies_in_fragment(const ir::Buffer& b) { return b->memory == ir::Memory::fragment; }
+
+/// What keeps a warp from the product of what its lanes hold; empty for nothing.
+std::string find_warp_obstacle(const ir::MatrixProduct& p) {
+  if (p.m != 16 || p.n != 8) return std::to_string(p.m) + " rows and " + std::to_string(p.n) + " columns, not 16 and 8";
+  if (p.k != 16 && p.k != 32 && p.k != 64) return std::to_string(p.k) + " summands, not 16, 32 or 64";
+  for (const auto* o : {&p.a, &p.b}) {
+    if (!lies_in_fragment(o->buffer)) return "`" + o->buffer->name + "` is no fragment, as the other operand is";
+    if (o->reduction != 1 || o->along % p.k != 0) return "summands of `" + o->buffer->name + "` are no neighbours, in rows of a multiple of " + std::to_string(p.k);
+  }
+  if (!lies_in_fragment(p.acc) || p.acc->dtype != DType::f32) return "`" + p.acc->name + "` is no f32 fragment";
+  return {};
+}
+
 /// What keeps tensor cores from the product; empty for nothing.
 std::string find_product_obstacle(const ir::MatrixProduct& p) {
-  if (p.m != 64) return std::to_string(p.m) + " rows, not 64";
-  if (p.n % 8 != 0 || p.n < 8 || p.n > 256) return std::to_string(p.n) + " columns, no multiple of 8 up to 256";
-  if (p.k % 16 != 0) return std::to_string(p.k) + " summands, no multiple of 16";
   const DType t = p.a.buffer->dtype;
   if (t != p.b.buffer->dtype || (t != DType::bf16 && t != DType::f16))
     return "tiles of " + std::string(name(t)) + " and " + std::string(name(p.b.buffer->dtype)) + ", not both bf16 or both f16";
+  if (lies_in_fragment(p.a.buffer) || lies_in_fragment(p.b.buffer)) return find_warp_obstacle(p);
+  if (p.m != 64) return std::to_string(p.m) + " rows, not 64";
+  if (p.n % 8 != 0 || p.n < 8 || p.n > 256) return std::to_string(p.n) + " columns, no multiple of 8 up to 256";
+  if (p.k % 16 != 0) return std::to_string(p.k) + " summands, no multiple of 16";
   for (const auto* o : {&p.a, &p.b}) {
     if (o->buffer->memory != ir::Memory::shared) return "`" + o->buffer->name + "` is not in shared memory";
     if (o == &p.b && o->reduction != 1 && p.n % 64 != 0) return std::to_string(p.n) + " columns, no multiple of 64 where they lie side by side in `" + o->buffer->name + "`";
     if (o->along != 1 && o->reduction != 1) return "`" + o->buffer->name + "` is read in strides along both loops";
   }
-  if (p.acc->memory != ir::Memory::fragment || p.acc->dtype != DType::f32) return "`" + p.acc->name + "` is no f32 fragment";
+  if (!lies_in_fragment(p.acc) || p.acc->dtype != DType::f32) return "`" + p.acc->name + "` is no f32 fragment";
   if (p.column_step == 1 && p.row_step != p.n)
     return "rows of `" + p.acc->name + "` have " + std::to_string(p.row_step) + " elements, the product " + std::to_string(p.n) + " columns";
   return {};
@@ -114,7 +129,7 @@ Result<Applied> apply(const ir::Kernel& k, const Tensorize& step) {
   if (!product.ok()) return rejected(kNoTensor, product.error().found, k, site.stmt(), product.error().works);
   if (const std::string obstacle = find_product_obstacle(*product); !obstacle.empty())
     return rejected(kNoTensor, obstacle, k, site.stmt(),
-                    "64 rows, a multiple of 8 columns, bf16 or f16 tiles staged in shared memory and an accumulator held in a fragment");
+                    "64 rows, a multiple of 8 columns, bf16 or f16 tiles staged in shared memory and an accumulator held in a fragment; or 16 rows, 8 columns and tiles in fragments");
   Stmt out = nest;
   for (std::size_t c = conditions.size(); c-- > 0;) out = ir::if_then(conditions[c], out);
   return Applied{edit(k, {{site.stmt().get(), out}}), {}};

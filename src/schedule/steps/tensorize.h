@@ -8,7 +8,8 @@
 // written. Conditions that are the same for the whole tile go outside, those beyond which both tiles were staged as
 // zeros go altogether. Legality: the three loops are one nest, in this order, around one update; 64 rows, a multiple of 8
 // up to 256 columns, summands a multiple of 16; both tiles bf16 or both f16, in shared memory, each walked through in steps of one
-// along one of its loops; the accumulator is f32 and a fragment with rows of exactly the columns, or stands on its side.
+// along one of its loops; the accumulator is f32 and a fragment with rows of exactly the columns, or stands on its side. Or a
+// product of one warp: 16 rows, 8 columns and 16, 32 or 64 summands, both tiles staged in fragments, summands side by side.
 // The tensor cores add in an order of their own. Rejections: illegal_tensorize (says which), unknown_loop, bad_argument (not serial).
 #pragma once
 
