@@ -65,11 +65,20 @@ void share_fragment(Schedule& s, const std::vector<LoopId>& loops, const TensorT
   if (s.ok()) share_group_rows(s, rows[1], column);
 }
 
+/// A thin sum of products by the warpgroup's tensor cores: lanes load what they multiply.
+void multiply_thin(Schedule& s, const std::string& buffer, const LoopId& chunk) {
+  const NestInfo n = nest_of(s, buffer);
+  if (n.loops.size() != 3 || n.reads.size() != 2 || !n.is_product) return s.reject("no product of two tensors");
+  for (const ReadInfo& r : n.reads) s.stage(r.buffer, chunk, Place::fragment);
+  s.tensorize(n.loops[0], n.loops[1], n.loops[2]);
+}
+
 /// Thin sums that the epilogue in `chunk` reads, as the warpgroup's threads hold the result.
 void share_thin_sums(Schedule& s, const LoopId& chunk, const TensorTile& t) {
   for (const std::string& buffer : t.thin) {
     if (!s.ok()) return;
     s.compute_at(buffer, chunk, Place::fragment);
+    if (!s.ok() || s.attempt([&](Schedule& u) { multiply_thin(u, buffer, chunk); })) continue;
     for (const NestInfo& n : {init_of(s, buffer), nest_of(s, buffer)}) {
       if (!s.ok()) return;
       if (n.spatial.size() < 2 || n.is_init != n.reduction.empty()) return s.reject("a thin sum without a tile");

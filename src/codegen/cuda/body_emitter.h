@@ -223,6 +223,18 @@ class BodyEmitter {
   std::vector<std::string> copy_words(const ir::Expr& value, std::int64_t lanes);
   Status emit_warp_product(const ir::Loop& l);
 
+  // emit_group_product.cpp
+  /// An operand that lanes load as they multiply: its elements, in the variables of the nest that fills it.
+  struct GroupOperand {
+    ir::Var row, summand;
+    std::int64_t summands = 0;
+    ir::Expr value;
+  };
+  bool is_group_operand(const ir::Alloc& a) const;
+  bool defines_group_operand(const ir::Loop& rows);
+  std::vector<std::array<std::string, 2>> load_group_words(const GroupOperand& o, const ir::Expr& row, const ir::Expr& quarter, std::int64_t step);
+  Status emit_group_product(const ir::MatrixProduct& p);
+
   // emit_outgoing.cpp
   Status allocate_outgoing(const ir::Alloc& a);
   Status emit_outgoing(const ir::BulkCopy& c);
@@ -240,6 +252,7 @@ class BodyEmitter {
   std::vector<ir::Expr> conditions_;                 ///< around the statement
   std::map<ir::Buffer, Fragment> fragments_;
   std::map<ir::Buffer, WarpFragment> warp_fragments_;
+  std::map<ir::Buffer, std::optional<GroupOperand>> group_operands_;  ///< empty until the nest that fills it
   std::map<ir::Buffer, ir::BulkCopy> ring_copies_;   ///< what fills a ring
   std::map<ir::Buffer, std::int64_t> ring_offsets_;  ///< of the rings in shared memory
   std::optional<RingState> ring_;

@@ -86,12 +86,19 @@ std::int64_t find_row_length(const ir::Alloc& a) {
 /// Tiles of 64 rows: each warpgroup has as many neighbouring ones.
 Status BodyEmitter::allocate_fragment(const ir::Alloc& a) {
   if (!ring_) return allocate_warp_fragment(a);
+  if (is_group_operand(a)) {
+    group_operands_[a.buffer] = std::nullopt;
+    const Status status = emit_one(a.body);
+    group_operands_.erase(a.buffer);
+    return status;
+  }
   Fragment f{fresh(a.buffer->name), 1, 0};
   f.groups = ring_->plan.turns > 1 ? 1 : launch_.consumers;
   if (const auto p = find_layout(a)) {
     f.columns = p->n;
     f.row_step = p->row_step;
     f.column_step = p->column_step;
+    if (p->a.buffer->memory == ir::Memory::fragment) f.groups = 1;  // a thin product inside a warpgroup
   } else if (const std::int64_t columns = find_row_length(a); columns > 0) {  // an epilogue's own, inside a warpgroup
     f.columns = f.row_step = columns;
     f.groups = 1;

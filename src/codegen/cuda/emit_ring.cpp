@@ -321,6 +321,7 @@ Status BodyEmitter::emit_bulk(const ir::Loop& l) {
 
 Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
   LW_TRY(const ir::MatrixProduct p, ir::match_matrix_product(l, facts_));
+  if (group_operands_.contains(p.a.buffer)) return emit_group_product(p);
   const Fragment& f = fragments_.at(p.acc);
   // Which tile of the warpgroup, the same one in each of them.
   std::optional<std::int64_t> tile;

@@ -107,9 +107,9 @@ void BodyEmitter::barrier() {
 Status BodyEmitter::emit_one(const Stmt& s) {
   if (goes_along() && !in_ring_ && !has_ring(s)) return Unit{};
   if (barriers_.contains(s.get()) && !goes_along()) barrier();
-  if (in_ring_ && pace_ == Pace::settled && role_ == Role::consumer && !multiplies_inside(s)) {
+  if (ring_ && role_ == Role::consumer && !multiplies_inside(s) && (!in_ring_ || pace_ == Pace::settled)) {
     if (begins_sum(s)) return Unit{};
-    end_products();
+    if (in_ring_) end_products();
   }
   return std::visit(ir::on{[&](const ir::Loop& l) { return emit_loop(l); },
                            [&](const ir::Store& x) -> Status {
@@ -145,6 +145,7 @@ Status BodyEmitter::emit_one(const Stmt& s) {
 Status BodyEmitter::emit_loop(const ir::Loop& l) {
   const auto extent = ir::as_int(l.extent);
   if (extent && *extent <= 0) return Unit{};
+  if (ring_ && defines_group_operand(l)) return Unit{};
   if (l.kind == LoopKind::ring && ring_) return emit_ring(l);
   if (l.kind == LoopKind::bulk && ring_) return emit_bulk(l);
   if (l.kind == LoopKind::mma) return ring_ ? emit_matrix_product(l) : emit_warp_product(l);

@@ -24,6 +24,10 @@ constexpr Definition kDefinitions[] = {
      "unsigned short lw_float_bf16(float a) { unsigned r; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(0.0f), \"f\"(a)); return (unsigned short)r; }"},
     {"lw_pack_bf16",
      "unsigned lw_pack_bf16(float low, float high) { unsigned r; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low)); return r; }"},
+    {"lw_bf16_parts",
+     "void lw_bf16_parts(float a, float b, unsigned& high, unsigned& middle, unsigned& low) {\n"
+     "  high = lw_pack_bf16(a, b); a -= lw_bf16_low(high); b -= lw_bf16_high(high);\n"
+     "  middle = lw_pack_bf16(a, b); low = lw_pack_bf16(a - lw_bf16_low(middle), b - lw_bf16_high(middle)); }"},
     {"lw_f16_float",
      "float lw_f16_float(unsigned short a) { float r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(a)); return r; }"},
     {"lw_f16_low", "float lw_f16_low(unsigned a) { return lw_f16_float((unsigned short)a); }"},

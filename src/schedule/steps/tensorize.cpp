@@ -29,12 +29,30 @@ std::string find_warp_obstacle(const ir::MatrixProduct& p) {
   return {};
 }
 
+/// What keeps a warpgroup from the product of what its lanes load, into sums that lie as those of its tiles do.
+std::string find_group_obstacle(const ir::MatrixProduct& p) {
+  constexpr std::int64_t kMostSummands = 64;
+  const DType t = p.a.buffer->dtype;
+  if (t != p.b.buffer->dtype || (t != DType::bf16 && t != DType::f16 && t != DType::f32))
+    return "tiles of " + std::string(name(t)) + " and " + std::string(name(p.b.buffer->dtype)) + ", not both bf16, f16 or f32";
+  if (p.n % 8 != 0) return std::to_string(p.n) + " columns, no multiple of 8";
+  if (p.k > kMostSummands) return std::to_string(p.k) + " summands, more than " + std::to_string(kMostSummands);
+  for (const auto* o : {&p.a, &p.b}) {
+    if (!lies_in_fragment(o->buffer)) return "`" + o->buffer->name + "` is no fragment, as the other operand is";
+    if (o->reduction != 1 || o->along != p.k) return "summands of `" + o->buffer->name + "` are no neighbours, in rows of exactly " + std::to_string(p.k);
+  }
+  if (!lies_in_fragment(p.acc) || p.acc->dtype != DType::f32 || p.column_step != 1 || p.row_step != p.n) return "`" + p.acc->name + "` is no f32 fragment with rows of " + std::to_string(p.n);
+  return {};
+}
+
 /// What keeps tensor cores from the product; empty for nothing.
 std::string find_product_obstacle(const ir::MatrixProduct& p) {
+  const bool of_fragments = lies_in_fragment(p.a.buffer) || lies_in_fragment(p.b.buffer);
+  if (of_fragments && p.m % 64 == 0) return find_group_obstacle(p);
   const DType t = p.a.buffer->dtype;
   if (t != p.b.buffer->dtype || (t != DType::bf16 && t != DType::f16))
     return "tiles of " + std::string(name(t)) + " and " + std::string(name(p.b.buffer->dtype)) + ", not both bf16 or both f16";
-  if (lies_in_fragment(p.a.buffer) || lies_in_fragment(p.b.buffer)) return find_warp_obstacle(p);
+  if (of_fragments) return find_warp_obstacle(p);
   if (p.m != 64) return std::to_string(p.m) + " rows, not 64";
   if (p.n % 8 != 0 || p.n < 8 || p.n > 256) return std::to_string(p.n) + " columns, no multiple of 8 up to 256";
   if (p.k % 16 != 0) return std::to_string(p.k) + " summands, no multiple of 16";
@@ -129,7 +147,7 @@ Result<Applied> apply(const ir::Kernel& k, const Tensorize& step) {
   if (!product.ok()) return rejected(kNoTensor, product.error().found, k, site.stmt(), product.error().works);
   if (const std::string obstacle = find_product_obstacle(*product); !obstacle.empty())
     return rejected(kNoTensor, obstacle, k, site.stmt(),
-                    "64 rows, a multiple of 8 columns, bf16 or f16 tiles staged in shared memory and an accumulator held in a fragment; or 16 rows, 8 columns and tiles in fragments");
+                    "64 rows, a multiple of 8 columns, bf16 or f16 tiles staged in shared memory and an accumulator held in a fragment; or 16 (or a multiple of 64) rows, 8 columns and tiles in fragments");
   Stmt out = nest;
   for (std::size_t c = conditions.size(); c-- > 0;) out = ir::if_then(conditions[c], out);
   return Applied{edit(k, {{site.stmt().get(), out}}), {}};

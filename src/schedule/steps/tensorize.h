@@ -10,6 +10,8 @@
 // up to 256 columns, summands a multiple of 16; both tiles bf16 or both f16, in shared memory, each walked through in steps of one
 // along one of its loops; the accumulator is f32 and a fragment with rows of exactly the columns, or stands on its side. Or a
 // product of one warp: 16 rows, 8 columns and 16, 32 or 64 summands, both tiles staged in fragments, summands side by side.
+// Or one of a warpgroup, behind the tile that its sums belong to: a multiple of 64 rows and of 8 columns, at most 64 summands,
+// both tiles bf16, f16 or f32 and staged in fragments that nothing else reads.
 // The tensor cores add in an order of their own. Rejections: illegal_tensorize (says which), unknown_loop, bad_argument (not serial).
 #pragma once
 
