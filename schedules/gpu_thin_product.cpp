@@ -243,13 +243,15 @@ void schedule_thin(Schedule& s, const ThinTile& t, const ThinOperands& found) {
     if (s.ok()) share_block(s, result.loops, elements, t);
 }
 
-/// Registers of a thread, roughly.
-std::int64_t count_registers(const ThinTile& t, DType left, DType right) {
-  constexpr std::int64_t kOther = 40, kBesideParts = 20, kWordsOfVector = 4, kParts = 3;
+/// Registers of a thread, roughly. Parts take more where they are zero beyond an edge, and have sums of their own beside
+/// those that are added up and those that are made again.
+std::int64_t count_registers(const ThinTile& t, const ProductSize& size, DType left, DType right) {
+  constexpr std::int64_t kOther = 40, kBesideParts = 32, kBesideEdges = 20, kWordsOfVector = 4, kParts = 3;
   const auto held = [&](std::int64_t side, DType d) { return side / 8 * t.loads * kWordsOfVector * (is_f32(d) ? kParts : 1); };
-  const std::int64_t sums = t.rows() * t.columns() / kWarp;
-  const bool separated = is_f32(left) || is_f32(right);
-  return kOther + held(t.rows(), left) + held(t.columns(), right) + (separated ? kBesideParts + sums * 2 : sums);
+  const std::int64_t sums = t.rows() * t.columns() / kWarp, operands = held(t.rows(), left) + held(t.columns(), right);
+  if (!is_f32(left) && !is_f32(right)) return kOther + operands + sums;
+  const bool has_edges = size.summands % (kSlab * t.loads * t.warps) != 0 || (is_f32(left) && size.rows % t.rows() != 0) || (is_f32(right) && size.columns % t.columns() != 0);
+  return kBesideParts + operands + sums * 4 + (has_edges ? kBesideEdges : 0);
 }
 
 /// Clock cycles of a product, roughly: what a multiprocessor can take in from the L2, what it makes of it, or the memory; and
@@ -257,7 +259,7 @@ std::int64_t count_registers(const ThinTile& t, DType left, DType right) {
 double estimate_thin(const Schedule& s, const ThinTile& t, const ProductSize& size, DType left, DType right) {
   constexpr double kStart = 1500, kLatency = 800, kBytesOfCycle = 45, kMemoryBytesOfCycle = 2300, kSplit = 10, kProductCycles = 2, kMeet = 400;
   constexpr std::int64_t kRegisters = 65536, kMostOfThread = 255, kManyRegisters = 168, kMostResident = 2048;
-  const std::int64_t registers = count_registers(t, left, right), threads = t.warps * kWarp;
+  const std::int64_t registers = count_registers(t, size, left, right), threads = t.warps * kWarp;
   const std::int64_t fits = std::min(kRegisters / (registers * threads), kMostResident / threads);
   const double slower = fits < 1 || registers > kMostOfThread ? 3 : registers > kManyRegisters ? 1.2 : 1;  // spills, or close to it
   const std::int64_t tiles = divide_up(size.rows, t.rows()) * divide_up(size.columns, t.columns()) * size.batch;
@@ -273,7 +275,8 @@ double estimate_thin(const Schedule& s, const ThinTile& t, const ProductSize& si
   const double leave = rows * columns * static_cast<double>(t.warps) / 32 + kMeet;
   // Few warps wait for their own results. What a warp loads it multiplies afterwards: others fill the time in between, if any.
   const double resident = std::min(of_sm, static_cast<double>(std::max<std::int64_t>(1, fits)));
-  const double work = (split + multiply) / std::min(1.0, 0.3 + 0.175 * resident * static_cast<double>(t.warps) / 4);
+  const auto active = static_cast<double>(std::min(t.warps, divide_up(size.summands, kSlab * t.loads)));
+  const double work = (split + multiply) / std::min(1.0, 0.3 + 0.175 * resident * active / 4);
   const double busy = of_sm * (std::max(take_in, work) + 0.5 * std::min(take_in, work)) + rounds * batches * kLatency;
   constexpr double kNotHidden = 0.2;  ///< of what is quicker
   return (kStart + std::max(memory, busy) + kNotHidden * std::min(memory, busy) + rounds * leave) * slower;
