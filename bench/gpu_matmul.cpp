@@ -2,7 +2,8 @@
 // default and the best of its heuristic list, in one interleaved run: replays of CUDA graphs in turn, operands rotated
 // beyond the L2.
 //
-// Usage: bench_gpu_matmul [--dtype bf16|f16|f32] [--only REGEX] [--candidates N] [--rounds N] [--json FILE] [--picks FILE]
+// Usage: bench_gpu_matmul [--dtype bf16|f16|f32|bf16xf32] [--shapes MxNxK,..] [--only REGEX] [--candidates N] [--rounds N] [--json FILE] [--picks FILE]
+// bf16xf32: x in bf16 is cast to the f32 of w and y, as an adapter's product; cuBLASLt has none, so there is no contender.
 // Candidates are the templates' defaults, the picks that FILE lists for the shape (`MxNxK template name=value ..` a line;
 // built on all cores), relatives of the best with one pick changed at a time, then changes of the best; each is checked
 // before it is timed. `default` is the time of the first template's default over the best's, in the search. Errors are
@@ -45,8 +46,10 @@ constexpr std::array<Shape, 18> kShapes = {{{8192, 8192, 8192}, {4096, 4096, 409
                                             {16, 8192, 2048},   {2048, 128256, 2048}}};
 
 struct Options {
-  DType dtype = DType::bf16;
+  DType x = DType::bf16, w = DType::bf16;  ///< y is as w
   std::string only = ".", json, picks;
+  std::vector<Shape> shapes{kShapes.begin(), kShapes.end()};
+  bool is_mixed() const { return x != w; }
   int candidates = 24, rounds = 15;
 };
 
@@ -84,7 +87,7 @@ class Bench {
 
   void run() {
     std::printf("%-20s %9s %8s %7s | %9s %9s %7s %7s | %8s %8s | %7s | picks\n", "M x N x K", "ours us", "TFLOP/s", "GB/s", "Lt def", "Lt best", "x def", "x best", "error", "Lt error", "default");
-    for (const Shape& s : kShapes) {
+    for (const Shape& s : options_.shapes) {
       const std::string name = std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
       if (!std::regex_search(name, std::regex(options_.only))) continue;
       if (const Status status = run_shape(s, name); !status.ok()) std::printf("%-20s %s\n", name.c_str(), status.error().message().c_str());
@@ -124,7 +127,7 @@ class Bench {
 
   /// Operands in a first set, the same values in all others.
   Status make_sets(const Shape& s) {
-    const std::int64_t es = size_bytes(options_.dtype), xb = s.m * s.k * es, wb = s.n * s.k * es, yb = s.m * s.n * es;
+    const std::int64_t xb = s.m * s.k * size_bytes(options_.x), wb = s.n * s.k * size_bytes(options_.w), yb = s.m * s.n * size_bytes(options_.w);
     const std::int64_t count = std::clamp<std::int64_t>(150'000'000 / (xb + wb + yb) + 1, 2, 64);
     x_.resize(static_cast<std::size_t>(xb));
     w_.resize(static_cast<std::size_t>(wb));
@@ -132,11 +135,11 @@ class Bench {
     std::vector<float> block(1 << 16);
     std::normal_distribution<float> normal(0, 1);
     for (float& v : block) v = normal(random);
-    const auto fill = [&](std::vector<std::uint8_t>& to, std::int64_t elements, std::int64_t shift) {
-      for (std::int64_t i = 0; i < elements; ++i) to_bits(options_.dtype, to.data(), i, block[static_cast<std::size_t>((i + (i >> 16) * 40503 + shift) & 0xffff)]);
+    const auto fill = [&](DType dtype, std::vector<std::uint8_t>& to, std::int64_t elements, std::int64_t shift) {
+      for (std::int64_t i = 0; i < elements; ++i) to_bits(dtype, to.data(), i, block[static_cast<std::size_t>((i + (i >> 16) * 40503 + shift) & 0xffff)]);
     };
-    fill(x_, s.m * s.k, 0);
-    fill(w_, s.n * s.k, 12345);
+    fill(options_.x, x_, s.m * s.k, 0);
+    fill(options_.w, w_, s.n * s.k, 12345);
     sets_.clear();
     for (std::int64_t i = 0; i < count; ++i) {
       sets_.push_back({allocate(xb), allocate(wb), allocate(yb)});
@@ -171,7 +174,7 @@ class Bench {
 
   /// |y - exact| / |exact| over some elements, edges among them; infinite for a NaN.
   double error_of(const Shape& s) {
-    std::vector<std::uint8_t> y(static_cast<std::size_t>(s.m * s.n * size_bytes(options_.dtype)));
+    std::vector<std::uint8_t> y(static_cast<std::size_t>(s.m * s.n * size_bytes(options_.w)));
     driver_.copy_to_host(y.data(), sets_[0].y, y.size(), stream_);
     driver_.wait_stream(stream_);
     std::mt19937_64 random(11);
@@ -182,8 +185,8 @@ class Bench {
       if (i % 8 == 1) column = s.n - 1 - i % 5 % s.n;
       double exact = 0;
       for (std::int64_t k = 0; k < s.k; ++k)
-        exact += static_cast<double>(from_bits(options_.dtype, x_.data(), row * s.k + k)) * static_cast<double>(from_bits(options_.dtype, w_.data(), column * s.k + k));
-      const double found = from_bits(options_.dtype, y.data(), row * s.n + column);
+        exact += static_cast<double>(from_bits(options_.x, x_.data(), row * s.k + k)) * static_cast<double>(from_bits(options_.w, w_.data(), column * s.k + k));
+      const double found = from_bits(options_.w, y.data(), row * s.n + column);
       if (!std::isfinite(found)) return INFINITY;
       difference += (found - exact) * (found - exact);
       size += exact * exact;
@@ -192,7 +195,7 @@ class Bench {
   }
 
   void poison(const Shape& s) {
-    driver_.fill(sets_[0].y, 0xff, static_cast<std::size_t>(s.m * s.n * size_bytes(options_.dtype)), stream_);
+    driver_.fill(sets_[0].y, 0xff, static_cast<std::size_t>(s.m * s.n * size_bytes(options_.w)), stream_);
     driver_.wait_stream(stream_);
   }
 
@@ -326,12 +329,12 @@ class Bench {
 
   Status run_shape(const Shape& s, const std::string& name) {
     LW_CHECK(make_sets(s));
-    const std::string dtype(loopwright::name(options_.dtype));
+    const std::string x(loopwright::name(options_.x)), w(loopwright::name(options_.w));
     const auto dims = [](std::int64_t a, std::int64_t b) { return "[" + std::to_string(a) + ", " + std::to_string(b) + "]"; };
-    LW_TRY(const Graph graph, Graph::parse("graph product\ninput x: " + dtype + dims(s.m, s.k) + "\ninput w: " + dtype + dims(s.n, s.k) +
-                                               "\noutput y = matmul(x, w, transpose_b=true)\n", "bench"));
+    LW_TRY(const Graph graph, Graph::parse("graph product\ninput x: " + x + dims(s.m, s.k) + "\ninput w: " + w + dims(s.n, s.k) +
+                                               "\noutput y = matmul(" + (options_.is_mixed() ? "cast(x, " + w + ")" : "x") + ", w, transpose_b=true)\n", "bench"));
     LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(graph::group_ops(graph)[0].graph)));
-    const double bound = options_.dtype == DType::f32 ? 1e-5 : 5e-3;
+    const double bound = options_.w == DType::f32 ? 1e-5 : 5e-3;
     std::fprintf(stderr, "%s\n", name.c_str());
     const auto ours = search(s, name, job, bound);
     if (!ours) return Error{ErrorCode::no_template, name, "no valid candidate", "", ""};
@@ -345,8 +348,8 @@ class Bench {
     const double error = error_of(s);
     double lt_error = 0;
     std::unique_ptr<CublasLt::Product> product;
-    if (lt_.ok()) {
-      LW_TRY(product, (*lt_)->make(options_.dtype, s.m, s.n, s.k));
+    if (lt_.ok() && !options_.is_mixed()) {
+      LW_TRY(product, (*lt_)->make(options_.x, s.m, s.n, s.k));
       const auto call = [&](std::size_t algorithm) -> Call {
         return [this, &product, algorithm](const Set& set) {
           return product->run(algorithm, {reinterpret_cast<void*>(set.x), reinterpret_cast<void*>(set.w), reinterpret_cast<void*>(set.y)},
@@ -384,14 +387,15 @@ class Bench {
   void report(const Shape& s, const std::string& name, const Candidate& ours, const std::vector<std::vector<double>>& times, double error, double lt_error) {
     const double us = median(times[0]);
     const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
-    const double bytes = size_bytes(options_.dtype) * (static_cast<double>(s.m) * static_cast<double>(s.k) + static_cast<double>(s.n) * static_cast<double>(s.k) + static_cast<double>(s.m) * static_cast<double>(s.n));
+    const auto count = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); };
+    const double bytes = size_bytes(options_.x) * count(s.m, s.k) + size_bytes(options_.w) * (count(s.n, s.k) + count(s.m, s.n));
     const double lt_default = times.size() == 3 ? median(times[1]) : NAN, lt_best = times.size() == 3 ? median(times[2]) : NAN;
     std::printf("%-20s %9.2f %8.1f %7.0f | %9.2f %9.2f %7.3f %7.3f | %8.2e %8.2e | %7.3f | %s\n", name.c_str(), us, flops / us / 1e6, bytes / us / 1e3, lt_default, lt_best, lt_default / us,
                 lt_best / us, error, lt_error, default_us_ / ours.us, ours.name.c_str());
     if (times.size() != 3) return;
     std::vector<double> sorted = times[0];
     std::sort(sorted.begin(), sorted.end());
-    rows_.push_back({{"case", name}, {"dtype", std::string(loopwright::name(options_.dtype))}, {"ours_us", us}, {"p10_us", sorted[sorted.size() / 10]},
+    rows_.push_back({{"case", name}, {"dtype", std::string(loopwright::name(options_.x))}, {"ours_us", us}, {"p10_us", sorted[sorted.size() / 10]},
                      {"p90_us", sorted[sorted.size() * 9 / 10]}, {"cublaslt_default_us", lt_default}, {"cublaslt_best_us", lt_best}, {"ratio", lt_best / us},
                      {"error", error}, {"cublaslt_error", lt_error}, {"picks", ours.name}, {"best_of_search_us", ours.us}, {"default_us", default_us_}, {"device", device_->info().name}});
     log_default_ += std::log(lt_default / us);
@@ -417,11 +421,32 @@ class Bench {
 
 }  // namespace
 
+namespace {
+
+/// `MxNxK,MxNxK`.
+std::vector<Shape> read_shapes(const std::string& text) {
+  std::vector<Shape> out;
+  std::istringstream all(text);
+  for (std::string one; std::getline(all, one, ',');) {
+    Shape s{};
+    char x = 0;
+    std::istringstream(one) >> s.m >> x >> s.n >> x >> s.k;
+    if (s.m > 0 && s.n > 0 && s.k > 0) out.push_back(s);
+  }
+  return out;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   Options o;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i], value = argv[i + 1];
-    if (flag == "--dtype") o.dtype = loopwright::parse_dtype(value).value_or(DType::bf16);
+    if (flag == "--dtype") {
+      o.x = loopwright::parse_dtype(value.substr(0, value.find('x'))).value_or(DType::bf16);
+      o.w = value.find('x') == std::string::npos ? o.x : loopwright::parse_dtype(value.substr(value.find('x') + 1)).value_or(o.x);
+    }
+    if (flag == "--shapes") o.shapes = read_shapes(value);
     if (flag == "--only") o.only = value;
     if (flag == "--json") o.json = value;
     if (flag == "--picks") o.picks = value;

@@ -42,7 +42,7 @@ bool gains_by_parts(const Schedule& s);
 double estimate_product_of_parts(const Schedule& s, const std::vector<ProductSize>& sizes);
 void schedule_product_of_parts(Schedule& s, Space& k);
 void schedule_plain_product(Schedule& s, Space& k);
-/// Products with one side of at most 64, by single warps on the tensor cores of any GPU that has them; whether that is
+/// Products with one side of at most 64 (a symbol: 128), by single warps on the tensor cores of any GPU that has them; whether that is
 /// the quickest way, by estimates.
 bool suits_thin(const Schedule& s);
 bool gains_by_thin(const Schedule& s);

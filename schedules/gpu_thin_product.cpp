@@ -11,7 +11,7 @@
 namespace loopwright::schedules {
 namespace {
 
-constexpr std::int64_t kMostOfThinSide = 64;
+constexpr std::int64_t kThin = 64, kMostOfThinSide = 2 * kThin;  ///< a symbol's sizes up to the most have a half that is thin
 constexpr std::int64_t kFewestSummands = 128;    ///< less is no stream
 constexpr std::int64_t kSlab = 32;               ///< summands of a product: eight neighbours in a lane, 16 bytes of bf16
 constexpr std::int64_t kTileRows = 16, kTileColumns = 8; ///< of an instruction
@@ -36,6 +36,7 @@ struct ThinOperands {
 
 std::optional<ThinOperands> find_thin(const Schedule& s) {
   Schedule t = s.copy();
+  inline_thin_sums(t);
   inline_intermediates(t);
   const std::vector<MatrixProduct> products = find_matrix_products(t);
   if (!t.ok() || products.size() != 1 || updates(t).size() != 1 || outputs(t).size() != 1) return std::nullopt;
@@ -176,6 +177,7 @@ void combine_warps(Schedule& s, const LoopId& outer, const LoopId& inner, const 
 }
 
 void schedule_thin(Schedule& s, const ThinTile& t, const ThinOperands& found) {
+  inline_thin_sums(s);
   inline_intermediates(s);
   const std::vector<MatrixProduct> products = find_matrix_products(s);
   if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
@@ -243,21 +245,23 @@ void schedule_thin(Schedule& s, const ThinTile& t, const ThinOperands& found) {
     if (s.ok()) share_block(s, result.loops, elements, t);
 }
 
-/// Registers of a thread, roughly.
-std::int64_t count_registers(const ThinTile& t, DType left, DType right) {
-  constexpr std::int64_t kOther = 40, kBesideParts = 20, kWordsOfVector = 4, kParts = 3;
+/// Registers of a thread, roughly. Parts take more where they are zero beyond an edge, and have sums of their own beside
+/// those that are added up and those that are made again.
+std::int64_t count_registers(const ThinTile& t, const ProductSize& size, DType left, DType right) {
+  constexpr std::int64_t kOther = 40, kBesideParts = 32, kBesideEdges = 20, kWordsOfVector = 4, kParts = 3;
   const auto held = [&](std::int64_t side, DType d) { return side / 8 * t.loads * kWordsOfVector * (is_f32(d) ? kParts : 1); };
-  const std::int64_t sums = t.rows() * t.columns() / kWarp;
-  const bool separated = is_f32(left) || is_f32(right);
-  return kOther + held(t.rows(), left) + held(t.columns(), right) + (separated ? kBesideParts + sums * 2 : sums);
+  const std::int64_t sums = t.rows() * t.columns() / kWarp, operands = held(t.rows(), left) + held(t.columns(), right);
+  if (!is_f32(left) && !is_f32(right)) return kOther + operands + sums;
+  const bool has_edges = size.summands % (kSlab * t.loads * t.warps) != 0 || (is_f32(left) && size.rows % t.rows() != 0) || (is_f32(right) && size.columns % t.columns() != 0);
+  return kBesideParts + operands + sums * 4 + (has_edges ? kBesideEdges : 0);
 }
 
 /// Clock cycles of a product, roughly: what a multiprocessor can take in from the L2, what it makes of it, or the memory; and
 /// what does not overlap. `size` and dtypes are those of the tile's rows and columns. Not fitted to measurements so far.
 double estimate_thin(const Schedule& s, const ThinTile& t, const ProductSize& size, DType left, DType right) {
-  constexpr double kStart = 1500, kLatency = 800, kBytesOfCycle = 45, kMemoryBytesOfCycle = 2300, kSplit = 14, kProductCycles = 2, kMeet = 400;
+  constexpr double kStart = 1500, kLatency = 800, kBytesOfCycle = 45, kMemoryBytesOfCycle = 2300, kSplit = 10, kProductCycles = 2, kMeet = 400;
   constexpr std::int64_t kRegisters = 65536, kMostOfThread = 255, kManyRegisters = 168, kMostResident = 2048;
-  const std::int64_t registers = count_registers(t, left, right), threads = t.warps * kWarp;
+  const std::int64_t registers = count_registers(t, size, left, right), threads = t.warps * kWarp;
   const std::int64_t fits = std::min(kRegisters / (registers * threads), kMostResident / threads);
   const double slower = fits < 1 || registers > kMostOfThread ? 3 : registers > kManyRegisters ? 1.2 : 1;  // spills, or close to it
   const std::int64_t tiles = divide_up(size.rows, t.rows()) * divide_up(size.columns, t.columns()) * size.batch;
@@ -273,7 +277,8 @@ double estimate_thin(const Schedule& s, const ThinTile& t, const ProductSize& si
   const double leave = rows * columns * static_cast<double>(t.warps) / 32 + kMeet;
   // Few warps wait for their own results. What a warp loads it multiplies afterwards: others fill the time in between, if any.
   const double resident = std::min(of_sm, static_cast<double>(std::max<std::int64_t>(1, fits)));
-  const double work = (split + multiply) / std::min(1.0, 0.3 + 0.175 * resident * static_cast<double>(t.warps) / 4);
+  const auto active = static_cast<double>(std::min(t.warps, divide_up(size.summands, kSlab * t.loads)));
+  const double work = (split + multiply) / std::min(1.0, 0.3 + 0.175 * resident * active / 4);
   const double busy = of_sm * (std::max(take_in, work) + 0.5 * std::min(take_in, work)) + rounds * batches * kLatency;
   constexpr double kNotHidden = 0.2;  ///< of what is quicker
   return (kStart + std::max(memory, busy) + kNotHidden * std::min(memory, busy) + rounds * leave) * slower;
@@ -324,10 +329,13 @@ bool gains_by_thin(const Schedule& s) {
     // A ring has a block for 64 lines of the long side: where these are few for the multiprocessors, sums that warps share out
     // are quicker.
     constexpr std::int64_t kLinesOfRing = 64, kFew = 4;
-    return divide_up(std::max(sizes[0].rows, sizes[0].columns), kLinesOfRing) * kFew * sizes[0].batch <= s.target().workers;
+    const bool is_thin = std::min(sizes.back().rows, sizes.back().columns) <= kThin;
+    return is_thin && divide_up(std::max(sizes[0].rows, sizes[0].columns), kLinesOfRing) * kFew * sizes[0].batch <= s.target().workers;
   }
   const double cycles = estimate_thin(s, guess_thin(s, sizes, *o), sizes, *o);
-  return cycles < estimate_plain_product(s, sizes) && !(suits_parts(s) && estimate_product_of_parts(s, sizes) < cycles);
+  // What is estimated of plain tiles is low where one side is thin: by 0 to 70 % on an H200 (the tables of f32 products).
+  constexpr double kPlainIsLow = 1.25;
+  return cycles < estimate_plain_product(s, sizes) * kPlainIsLow && !(suits_parts(s) && estimate_product_of_parts(s, sizes) < cycles);
 }
 
 void schedule_thin_product(Schedule& s, Space& k) {

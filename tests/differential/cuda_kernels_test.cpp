@@ -352,7 +352,7 @@ TEST(CudaPlainProduct, agrees) {
   graphs.push_back(plain_product("f64[12, 100]", "f64[20, 100]", "output y = linear(x, w)\n"));
   graphs.push_back(plain_product("i32[12, 100]", "i32[100, 20]", "output y = matmul(x, w)\n"));
   graphs.push_back(plain_product("f32[9, 70]", "f32[11, 70]", "output y = exp(linear(x, w))\n"));
-  check_family(graphs);
+  check_family(graphs, 24, {{{"thin", 0}}, ""});
 }
 
 /// One thin side, by warps on tensor cores: edges of every kind, mixed types, epilogues, rows of a symbol, batches.

@@ -131,6 +131,7 @@ class BodyEmitter {
   void load_wide(const std::vector<ir::Expr>& parts, std::string guard = {}, bool constant_only = false);
   bool store_wide(const ir::Store& s);
   std::vector<std::string> choose_halves(const ir::Expr& value, std::int64_t lanes);
+  bool rounds_pairs(const ir::Expr& value) const;
   std::vector<std::string> pack_lanes(const ir::Expr& value, std::int64_t lanes);
   Status allocate(const ir::Alloc& a);
   Result<Spread> find_spread(const ir::Alloc& a) const;
@@ -283,6 +284,7 @@ class BodyEmitter {
     std::int64_t now = 0;
     std::map<const ir::ExprNode*, WideLoad> loads;
     std::map<ir::Var, std::vector<std::string>> values;  ///< of Lets inside, one a lane
+    std::map<ir::Var, std::vector<std::string>> halves;  ///< words of two lanes each, of those that round to 16 bits
   };
   std::optional<Lanes> lanes_;
   std::map<const ir::ExprNode*, WideLoad> ahead_;  ///< loads made in front of the statements that use them

@@ -141,6 +141,10 @@ std::string BodyEmitter::place_of(const ir::Buffer& buffer, const Expr& linear) 
 }
 
 std::optional<std::pair<std::string, int>> BodyEmitter::find_half(const Expr& e) {
+  if (const auto* v = ir::as<ir::VarRef>(e); v != nullptr && lanes_) {
+    const auto it = lanes_->halves.find(v->var);
+    if (it != lanes_->halves.end()) return std::pair{it->second[static_cast<std::size_t>(lanes_->now / 2)], static_cast<int>(lanes_->now % 2)};
+  }
   const auto* l = ir::as<ir::Load>(e);
   if (l == nullptr || size_bytes(l->buffer->dtype) != 2) return std::nullopt;
   if (lanes_) {
@@ -354,6 +358,7 @@ std::vector<std::string> BodyEmitter::choose_halves(const Expr& value, std::int6
 std::vector<std::string> BodyEmitter::pack_lanes(const Expr& value, std::int64_t lanes) {
   const DType t = value->dtype;
   const std::int64_t per_word = elements_per_word(t);
+  if (const auto* v = ir::as<ir::VarRef>(value); v != nullptr && lanes_->halves.contains(v->var)) return lanes_->halves.at(v->var);
   const auto* cast = ir::as<ir::Cast>(value);
   const bool rounds = cast != nullptr && cast->a->dtype == DType::f32 && (t == DType::bf16 || t == DType::f16);
   const Expr& packed = rounds ? cast->a : value;

@@ -189,7 +189,7 @@ Status BodyEmitter::emit_lanes(const ir::Loop& l) {
   return block("", [&]() -> Status {
     narrow_[l.var] = true;
     facts_.bind_loop(l.var, l.extent);
-    lanes_ = Lanes{l.var, *ir::as_int(l.extent), 0, {}, {}};
+    lanes_ = Lanes{l.var, *ir::as_int(l.extent), 0, {}, {}, {}};
     const Status status = emit_lanes_of(l.body);
     lanes_.reset();
     return status;
@@ -221,7 +221,7 @@ void BodyEmitter::load_ahead(const std::vector<Stmt>& items, std::size_t first) 
     const auto& l = std::get<ir::Loop>(s->v);
     facts_.bind_loop(l.var, l.extent);
     narrow_[l.var] = true;
-    lanes_ = Lanes{l.var, *ir::as_int(l.extent), 0, {}, {}};
+    lanes_ = Lanes{l.var, *ir::as_int(l.extent), 0, {}, {}, {}};
     const std::vector<Expr> parts = first_values(l.body);
     begin(parts);
     load_wide(parts, guard, true);
@@ -234,6 +234,12 @@ void BodyEmitter::load_ahead(const std::vector<Stmt>& items, std::size_t first) 
   }
   launch_.words_ahead = std::max(launch_.words_ahead, words);
   facts_ = outer;
+}
+
+/// Whether neighbouring lanes' values are rounded to 16 bits: an instruction does two of them.
+bool BodyEmitter::rounds_pairs(const Expr& value) const {
+  const auto* c = ir::as<ir::Cast>(value);
+  return c != nullptr && c->a->dtype == DType::f32 && (value->dtype == DType::bf16 || value->dtype == DType::f16) && lanes_->count % 2 == 0;
 }
 
 /// Statement by statement for all lanes, as long as none of them depends on a condition.
@@ -273,6 +279,14 @@ Status BodyEmitter::emit_lanes_of(const Stmt& s) {
       const bool narrow = l->value->dtype == DType::i64 && v.narrow;
       names_[l->var] = name_value(narrow ? "int" : std::string(c_type(l->value->dtype)), v.text);
       narrow_[l->var] = narrow;
+    } else if (rounds_pairs(l->value)) {
+      load_wide({l->value});
+      std::vector<std::string> words;
+      for (const std::string& word : pack_lanes(l->value, lanes_->count)) words.push_back(name_value("unsigned", word));
+      for (std::int64_t i = 0; i < lanes_->count; ++i)
+        lanes_->values[l->var].push_back("lw_pick16(" + words[static_cast<std::size_t>(i / 2)] + ", " + std::to_string(i % 2) + ")");
+      lanes_->halves[l->var] = std::move(words);
+      narrow_[l->var] = false;
     } else {
       load_wide({l->value});
       std::vector<std::string> values;

@@ -50,8 +50,31 @@ TEST(Questions, nests_say_what_each_does) {
   ASSERT_EQ(nests[1].reads.size(), 2u);
   EXPECT_EQ(nests[1].reads[1].buffer, "b");
   EXPECT_EQ(nests[1].reads[1].dims, (std::vector<std::string>{"r", "j"}));
+  EXPECT_TRUE(nests[1].is_product);
   EXPECT_TRUE(nests[2].writes_output);
   EXPECT_FALSE(nests[2].is_init);
+  EXPECT_FALSE(nests[2].is_product);
+}
+
+TEST(Questions, products_are_of_elements_as_they_are_or_cast) {
+  const auto is_product = [](const std::string& factor) {
+    auto k = ir::parse_kernel("kernel dot(a: bf16[64] in, b: f32[64] in, y: f32[1] out)\n  level naive\n  y[0] = 0.0f32\n  for r in 0..64\n    update sum y[0] by " + factor + "*b[r]\n");
+    LW_BUG_IF(!k.ok(), k.error().message());
+    return Schedule(*k, Target{}).nests().back().is_product;
+  };
+  EXPECT_TRUE(is_product("f32(a[r])"));
+  EXPECT_FALSE(is_product("exp(f32(a[r]))"));
+  EXPECT_FALSE(is_product("2.0f32"));
+}
+
+TEST(Questions, a_copy_takes_steps_of_its_own) {
+  const Schedule s = product();
+  Schedule other = s.copy();
+  other.split({"r"}, {16});
+  EXPECT_TRUE(other.ok());
+  EXPECT_EQ(names(s.loops("acc")), "i j r");
+  EXPECT_EQ(names(other.loops("acc")), "i j r_o r_i");
+  EXPECT_EQ(other.trace(), "trace 1\nsplit r by 16 tail guard -> r_o r_i\n");
 }
 
 TEST(Questions, reads_that_are_not_plain_have_no_loop) {
