@@ -16,7 +16,7 @@ const std::vector<Template>& catalogue() {
       {"gpu_transpose", 1, TargetKind::cuda, is_transpose, schedule_gpu_transpose},
       {"gpu_elementwise", 1, TargetKind::cuda, is_elementwise, schedule_gpu_elementwise},
       {"gpu_matrix_vector", 1, TargetKind::cuda, is_gpu_matrix_vector, schedule_gpu_matrix_vector},
-      {"gpu_matmul", 4, TargetKind::cuda, is_gpu_matmul, schedule_gpu_matmul},
+      {"gpu_matmul", 5, TargetKind::cuda, is_gpu_matmul, schedule_gpu_matmul},
       {"gpu_row", 2, TargetKind::cuda, reduces_rows, schedule_gpu_row},
       {"gpu_full_reduction", 2, TargetKind::cuda, is_full_reduction, schedule_gpu_full_reduction},
       {"gpu_column_reduction", 1, TargetKind::cuda, is_column_reduction, schedule_gpu_column_reduction},

@@ -85,6 +85,7 @@ class Schedule {
 
   // ---- questions (empty after a rejection)
   const Target& target() const;
+  Accuracy accuracy() const;
   std::vector<NestInfo> nests() const;
   /// Loops of the nest that computes `buffer` (of a reduction: the updating nest), outermost first.
   std::vector<LoopId> loops(const std::string& buffer) const;
@@ -126,8 +127,8 @@ class Schedule {
   /// `order` permutes the dimensions of the copy, and each factor > 1 in `tiles` (per dimension of `buffer`) moves an
   /// innermost tile of that dimension to the end of the layout (packing); rows beyond the region are zero when a tile is
   /// padded. Empty = the buffer's own order, no tiles. An empty loop name stages the whole buffer, once it is
-  /// computed. `converted`: every read goes through a cast to one dtype, and the copy holds what the cast gives. Returns the
-  /// loops of the copy, outermost first.
+  /// computed. `converted`: every read goes through a cast to one dtype (or is rounded to tf32), and the copy holds what that gives.
+  /// Returns the loops of the copy, outermost first.
   std::vector<LoopId> stage(const std::string& buffer, const LoopId& loop, Place place,
                             const std::vector<int>& order = {}, const std::vector<std::int64_t>& tiles = {},
                             bool converted = false);
@@ -152,6 +153,8 @@ class Schedule {
   /// each operand, gathered in a partial sum that is added to the buffer afterwards: f32 accuracy on tensor cores. Returns
   /// the loops of the nests that make the parts, each with the loop over parts last: the left operand's, then the right's.
   std::vector<LoopId> separate(const LoopId& loop);
+  /// Factors of the products of f32 values that `loop`'s body sums up are rounded to tf32, in a kernel that allows it.
+  void round_factors(const LoopId& loop);
   /// Copies staged in shared memory at `loop` become slots of rings, filled by the copy engine `depth` iterations ahead
   /// of the tensor cores, which read them.
   void ring(const LoopId& loop, std::int64_t depth);

@@ -15,16 +15,33 @@ namespace {
 
 constexpr ErrorCode kNoTensor = ErrorCode::illegal_tensorize;
 
+/// Whether all that is written to an f32 tile is rounded to tf32: tensor cores would cut the other bits off.
+bool is_rounded(const ir::Kernel& k, const ir::Buffer& tile) {
+  bool rounded = true;
+  ir::walk(k.body, [&](const Stmt& s) {
+    const auto* x = as<ir::Store>(s);
+    if (x == nullptr || x->buffer != tile) return;
+    const auto* chosen = as<ir::Select>(x->value);
+    const auto* value = as<ir::Unary>(chosen != nullptr ? chosen->a : x->value);
+    const auto* other = chosen != nullptr ? as<ir::FloatImm>(chosen->b) : nullptr;
+    rounded = rounded && value != nullptr && value->op == ir::UnaryOp::round_tf32 && (chosen == nullptr || (other != nullptr && other->value == 0));
+  }, [](const Expr&) {});
+  return rounded;
+}
+
 /// What keeps tensor cores from the product; empty for nothing.
-std::string find_product_obstacle(const ir::MatrixProduct& p) {
+std::string find_product_obstacle(const ir::Kernel& k, const ir::MatrixProduct& p) {
   if (p.m != 64) return std::to_string(p.m) + " rows, not 64";
   if (p.n % 8 != 0 || p.n < 8 || p.n > 256) return std::to_string(p.n) + " columns, no multiple of 8 up to 256";
-  if (p.k % 16 != 0) return std::to_string(p.k) + " summands, no multiple of 16";
   const DType t = p.a.buffer->dtype;
-  if (t != p.b.buffer->dtype || (t != DType::bf16 && t != DType::f16))
-    return "tiles of " + std::string(name(t)) + " and " + std::string(name(p.b.buffer->dtype)) + ", not both bf16 or both f16";
+  if (t != p.b.buffer->dtype || (t != DType::bf16 && t != DType::f16 && t != DType::f32))
+    return "tiles of " + std::string(name(t)) + " and " + std::string(name(p.b.buffer->dtype)) + ", not both bf16, f16 or f32";
+  const std::int64_t summands = 32 / size_bytes(t);  // of one instruction
+  if (p.k % summands != 0) return std::to_string(p.k) + " summands, no multiple of " + std::to_string(summands);
   for (const auto* o : {&p.a, &p.b}) {
     if (o->buffer->memory != ir::Memory::shared) return "`" + o->buffer->name + "` is not in shared memory";
+    if (t == DType::f32 && o->reduction != 1) return "summands of the f32 tile `" + o->buffer->name + "` do not lie side by side";
+    if (t == DType::f32 && !is_rounded(k, o->buffer)) return "`" + o->buffer->name + "` is not rounded to tf32";
     if (o == &p.b && o->reduction != 1 && p.n % 64 != 0) return std::to_string(p.n) + " columns, no multiple of 64 where they lie side by side in `" + o->buffer->name + "`";
     if (o->along != 1 && o->reduction != 1) return "`" + o->buffer->name + "` is read in strides along both loops";
   }
@@ -112,9 +129,9 @@ Result<Applied> apply(const ir::Kernel& k, const Tensorize& step) {
   const Stmt nest = ir::loop(l.var, l.extent, inside, ir::LoopKind::mma);
   const auto product = ir::match_matrix_product(std::get<ir::Loop>(nest->v), facts_before(k, site));
   if (!product.ok()) return rejected(kNoTensor, product.error().found, k, site.stmt(), product.error().works);
-  if (const std::string obstacle = find_product_obstacle(*product); !obstacle.empty())
+  if (const std::string obstacle = find_product_obstacle(k, *product); !obstacle.empty())
     return rejected(kNoTensor, obstacle, k, site.stmt(),
-                    "64 rows, a multiple of 8 columns, bf16 or f16 tiles staged in shared memory and an accumulator held in a fragment");
+                    "64 rows, a multiple of 8 columns, tiles of bf16, f16 or rounded f32 staged in shared memory and an accumulator held in a fragment");
   Stmt out = nest;
   for (std::size_t c = conditions.size(); c-- > 0;) out = ir::if_then(conditions[c], out);
   return Applied{edit(k, {{site.stmt().get(), out}}), {}};
