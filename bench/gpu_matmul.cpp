@@ -2,8 +2,8 @@
 // default and the best of its heuristic list, in one interleaved run: replays of CUDA graphs in turn, operands rotated
 // beyond the L2.
 //
-// Usage: bench_gpu_matmul [--dtype bf16|f16|f32] [--only REGEX] [--candidates N] [--rounds N] [--json FILE] [--picks FILE]
-// Candidates are the templates' defaults, the picks that FILE lists for the shape (`MxNxK template name=value ..` a line;
+// Usage: bench_gpu_matmul [--dtype bf16|f16|f32|tf32] [--only REGEX] [--candidates N] [--rounds N] [--json FILE] [--picks FILE]
+// `tf32` is f32 in that accuracy, against cuBLASLt's. Candidates are the templates' defaults, the picks that FILE lists for the shape (`MxNxK template name=value ..` a line;
 // built on all cores), relatives of the best with one pick changed at a time, then changes of the best; each is checked
 // before it is timed. `default` is the time of the first template's default over the best's, in the search. Errors are
 // |y - exact| / |exact| over sampled elements in float64.
@@ -46,6 +46,7 @@ constexpr std::array<Shape, 18> kShapes = {{{8192, 8192, 8192}, {4096, 4096, 409
 
 struct Options {
   DType dtype = DType::bf16;
+  Accuracy accuracy = Accuracy::strict;
   std::string only = ".", json, picks;
   int candidates = 24, rounds = 15;
 };
@@ -328,10 +329,10 @@ class Bench {
     LW_CHECK(make_sets(s));
     const std::string dtype(loopwright::name(options_.dtype));
     const auto dims = [](std::int64_t a, std::int64_t b) { return "[" + std::to_string(a) + ", " + std::to_string(b) + "]"; };
-    LW_TRY(const Graph graph, Graph::parse("graph product\ninput x: " + dtype + dims(s.m, s.k) + "\ninput w: " + dtype + dims(s.n, s.k) +
+    LW_TRY(const Graph graph, Graph::parse("graph product\naccuracy " + std::string(loopwright::name(options_.accuracy)) + "\ninput x: " + dtype + dims(s.m, s.k) + "\ninput w: " + dtype + dims(s.n, s.k) +
                                                "\noutput y = matmul(x, w, transpose_b=true)\n", "bench"));
     LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(graph::group_ops(graph)[0].graph)));
-    const double bound = options_.dtype == DType::f32 ? 1e-5 : 5e-3;
+    const double bound = options_.accuracy == Accuracy::tf32 ? 1e-3 : options_.dtype == DType::f32 ? 1e-5 : 5e-3;
     std::fprintf(stderr, "%s\n", name.c_str());
     const auto ours = search(s, name, job, bound);
     if (!ours) return Error{ErrorCode::no_template, name, "no valid candidate", "", ""};
@@ -346,7 +347,7 @@ class Bench {
     double lt_error = 0;
     std::unique_ptr<CublasLt::Product> product;
     if (lt_.ok()) {
-      LW_TRY(product, (*lt_)->make(options_.dtype, s.m, s.n, s.k));
+      LW_TRY(product, (*lt_)->make(options_.dtype, s.m, s.n, s.k, options_.accuracy));
       const auto call = [&](std::size_t algorithm) -> Call {
         return [this, &product, algorithm](const Set& set) {
           return product->run(algorithm, {reinterpret_cast<void*>(set.x), reinterpret_cast<void*>(set.w), reinterpret_cast<void*>(set.y)},
@@ -391,7 +392,7 @@ class Bench {
     if (times.size() != 3) return;
     std::vector<double> sorted = times[0];
     std::sort(sorted.begin(), sorted.end());
-    rows_.push_back({{"case", name}, {"dtype", std::string(loopwright::name(options_.dtype))}, {"ours_us", us}, {"p10_us", sorted[sorted.size() / 10]},
+    rows_.push_back({{"case", name}, {"dtype", std::string(loopwright::name(options_.dtype))}, {"accuracy", std::string(loopwright::name(options_.accuracy))}, {"ours_us", us}, {"p10_us", sorted[sorted.size() / 10]},
                      {"p90_us", sorted[sorted.size() * 9 / 10]}, {"cublaslt_default_us", lt_default}, {"cublaslt_best_us", lt_best}, {"ratio", lt_best / us},
                      {"error", error}, {"cublaslt_error", lt_error}, {"picks", ours.name}, {"best_of_search_us", ours.us}, {"default_us", default_us_}, {"device", device_->info().name}});
     log_default_ += std::log(lt_default / us);
@@ -421,7 +422,8 @@ int main(int argc, char** argv) {
   Options o;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i], value = argv[i + 1];
-    if (flag == "--dtype") o.dtype = loopwright::parse_dtype(value).value_or(DType::bf16);
+    if (flag == "--dtype") o.accuracy = loopwright::parse_accuracy(value).value_or(Accuracy::strict);
+    if (flag == "--dtype") o.dtype = o.accuracy == Accuracy::tf32 ? DType::f32 : loopwright::parse_dtype(value).value_or(DType::bf16);
     if (flag == "--only") o.only = value;
     if (flag == "--json") o.json = value;
     if (flag == "--picks") o.picks = value;
