@@ -274,7 +274,7 @@ TEST_F(Products, of_rounded_f32_keep_what_is_infinite_or_no_number) {
 
 TEST_F(Products, of_f32_parts_leave_by_the_engine) {
   int made = 0;
-  for (std::uint64_t seed = 1; seed <= 8 && !HasFatalFailure(); ++seed)
+  for (std::uint64_t seed = 1; seed <= 16 && !HasFatalFailure(); ++seed)
     made += check({.m = 300, .n = 256, .k = 520, .dtype = "f32", .epilogue = seed % 2 == 0 ? "bias" : "none", .fixed = true, .full = seed % 2 != 0}, seed,
                   {{"parts", 1}, {"exit", seed % 4 < 2 ? 32 : 64}, {"columns", seed % 3 == 0 ? 128 : 64}}) ? 1 : 0;
   EXPECT_GE(made, 4);
