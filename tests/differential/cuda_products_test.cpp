@@ -53,10 +53,10 @@ bool check_candidate(const std::string& graph_text, std::uint64_t seed, bool int
     const auto program = (*nvrtc)->compile({"product.cu", codegen::cuda_program(text->functions), kHopper.arch, {}});
     EXPECT_TRUE(program.ok()) << what << "\n" << program.error().message();
     if (!program.ok()) return false;
-    if (seed == 0 || kept.front().name == "parts") {
-      EXPECT_TRUE(program->report.diagnostics.empty()) << what << "\n" << program->log;
-      for (const codegen::KernelFigures& figures : program->report.kernels) EXPECT_EQ(figures.spill_store_bytes, 0) << what;
-    }
+    // Of narrow tiles ptxas may say (C7508) that it leaves the registers of the roles as they are: nobody needs more.
+    const bool may_keep_registers = seed != 0 && kept.front().name != "parts";
+    for (const codegen::PtxasDiagnostic& d : program->report.diagnostics) EXPECT_TRUE(may_keep_registers && d.code == "C7508") << what << "\n" << d.text;
+    for (const codegen::KernelFigures& figures : program->report.kernels) EXPECT_EQ(figures.spill_store_bytes, 0) << what;
   }
   if (!interpreted) return true;
   const Bindings bindings = loopwright::testing::random_bindings(*lowered, seed);
