@@ -2,9 +2,9 @@
 // default and the best of its heuristic list, in one interleaved run: replays of CUDA graphs in turn, operands rotated
 // beyond the L2.
 //
-// Usage: bench_gpu_matmul [--dtype bf16|f16|f32|bf16xf32] [--shapes MxNxK,..] [--only REGEX] [--candidates N] [--rounds N] [--json FILE] [--picks FILE]
-// bf16xf32: x in bf16 is cast to the f32 of w and y, as an adapter's product; cuBLASLt has none, so there is no contender.
-// Candidates are the templates' defaults, the picks that FILE lists for the shape (`MxNxK template name=value ..` a line;
+// Usage: bench_gpu_matmul [--dtype bf16|f16|f32|tf32|bf16xf32] [--shapes MxNxK,..] [--only REGEX] [--candidates N] [--rounds N] [--json FILE] [--picks FILE]
+// `tf32` is f32 in that accuracy, against cuBLASLt's. bf16xf32: x in bf16 is cast to the f32 of w and y, as an adapter's product; cuBLASLt has
+// none, so there is no contender. Candidates are the templates' defaults, the picks that FILE lists for the shape (`MxNxK template name=value ..` a line;
 // built on all cores), relatives of the best with one pick changed at a time, then changes of the best; each is checked
 // before it is timed. `default` is the time of the first template's default over the best's, in the search. Errors are
 // |y - exact| / |exact| over sampled elements in float64.
@@ -47,6 +47,7 @@ constexpr std::array<Shape, 18> kShapes = {{{8192, 8192, 8192}, {4096, 4096, 409
 
 struct Options {
   DType x = DType::bf16, w = DType::bf16;  ///< y is as w
+  Accuracy accuracy = Accuracy::strict;
   std::string only = ".", json, picks;
   std::vector<Shape> shapes{kShapes.begin(), kShapes.end()};
   bool is_mixed() const { return x != w; }
@@ -331,10 +332,10 @@ class Bench {
     LW_CHECK(make_sets(s));
     const std::string x(loopwright::name(options_.x)), w(loopwright::name(options_.w));
     const auto dims = [](std::int64_t a, std::int64_t b) { return "[" + std::to_string(a) + ", " + std::to_string(b) + "]"; };
-    LW_TRY(const Graph graph, Graph::parse("graph product\ninput x: " + x + dims(s.m, s.k) + "\ninput w: " + w + dims(s.n, s.k) +
+    LW_TRY(const Graph graph, Graph::parse("graph product\naccuracy " + std::string(loopwright::name(options_.accuracy)) + "\ninput x: " + x + dims(s.m, s.k) + "\ninput w: " + w + dims(s.n, s.k) +
                                                "\noutput y = matmul(" + (options_.is_mixed() ? "cast(x, " + w + ")" : "x") + ", w, transpose_b=true)\n", "bench"));
     LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(graph::group_ops(graph)[0].graph)));
-    const double bound = options_.w == DType::f32 ? 1e-5 : 5e-3;
+    const double bound = options_.accuracy == Accuracy::tf32 ? 1e-3 : options_.w == DType::f32 ? 1e-5 : 5e-3;
     std::fprintf(stderr, "%s\n", name.c_str());
     const auto ours = search(s, name, job, bound);
     if (!ours) return Error{ErrorCode::no_template, name, "no valid candidate", "", ""};
@@ -349,7 +350,7 @@ class Bench {
     double lt_error = 0;
     std::unique_ptr<CublasLt::Product> product;
     if (lt_.ok() && !options_.is_mixed()) {
-      LW_TRY(product, (*lt_)->make(options_.x, s.m, s.n, s.k));
+      LW_TRY(product, (*lt_)->make(options_.x, s.m, s.n, s.k, options_.accuracy));
       const auto call = [&](std::size_t algorithm) -> Call {
         return [this, &product, algorithm](const Set& set) {
           return product->run(algorithm, {reinterpret_cast<void*>(set.x), reinterpret_cast<void*>(set.w), reinterpret_cast<void*>(set.y)},
@@ -395,7 +396,7 @@ class Bench {
     if (times.size() != 3) return;
     std::vector<double> sorted = times[0];
     std::sort(sorted.begin(), sorted.end());
-    rows_.push_back({{"case", name}, {"dtype", std::string(loopwright::name(options_.x))}, {"ours_us", us}, {"p10_us", sorted[sorted.size() / 10]},
+    rows_.push_back({{"case", name}, {"dtype", std::string(loopwright::name(options_.x))}, {"accuracy", std::string(loopwright::name(options_.accuracy))}, {"ours_us", us}, {"p10_us", sorted[sorted.size() / 10]},
                      {"p90_us", sorted[sorted.size() * 9 / 10]}, {"cublaslt_default_us", lt_default}, {"cublaslt_best_us", lt_best}, {"ratio", lt_best / us},
                      {"error", error}, {"cublaslt_error", lt_error}, {"picks", ours.name}, {"best_of_search_us", ours.us}, {"default_us", default_us_}, {"device", device_->info().name}});
     log_default_ += std::log(lt_default / us);
@@ -442,7 +443,9 @@ int main(int argc, char** argv) {
   Options o;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i], value = argv[i + 1];
-    if (flag == "--dtype") {
+    if (flag == "--dtype") o.accuracy = loopwright::parse_accuracy(value).value_or(Accuracy::strict);
+    if (flag == "--dtype" && o.accuracy == Accuracy::tf32) o.x = o.w = DType::f32;
+    else if (flag == "--dtype") {
       o.x = loopwright::parse_dtype(value.substr(0, value.find('x'))).value_or(DType::bf16);
       o.w = value.find('x') == std::string::npos ? o.x : loopwright::parse_dtype(value.substr(value.find('x') + 1)).value_or(o.x);
     }

@@ -1,6 +1,7 @@
 // GPU: matrix products. With a thin side by single warps on tensor cores (gpu_thin_product.cpp). On Hopper's tensor cores
-// where the operands are 16-bit parameters that the copy engine can take, or f32 ones whose product is large enough to be
-// made of bf16 parts (gpu_tensor_product.cpp), otherwise in plain arithmetic (gpu_plain_product.cpp).
+// where the operands are parameters of 16 bits that the copy engine can take, or of f32 where tf32 is allowed, or f32 ones
+// whose product is large enough to be made of bf16 parts (gpu_tensor_product.cpp), otherwise in plain arithmetic
+// (gpu_plain_product.cpp).
 #include "schedules/families.h"
 #include "schedules/gpu_products.h"
 #include "schedules/nests.h"

@@ -1,6 +1,7 @@
 // GPU: matrix products on Hopper's tensor cores. A ring of staged tiles, warpgroups that multiply, accumulators in
 // fragments; tiles of the result leave through shared memory by the copy engine. Products of f32 operands are made of the
-// operands' bf16 parts, which kernels in front write to workspace.
+// operands' bf16 parts, which kernels in front write to workspace, or, where the kernel allows tf32, of the operands as the copy
+// engine rounds them.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -34,7 +35,10 @@ struct TensorTile {
   std::vector<std::string> thin;  ///< sums of few terms that the epilogue reads
   /// Columns whose thin sums a thread has registers for beside its tile.
   std::int64_t most_thin_columns() const { return tiles > 1 ? 32 : 64; }
-  std::int64_t element_bytes() const { return gathered > 0 ? 6 : 2; }
+  std::int64_t bytes = 2;    ///< of an operand's element; 4: rounded to tf32
+  std::int64_t result_bytes = 2;  ///< of the widest result's
+  std::int64_t element_bytes() const { return gathered > 0 ? 6 : bytes; }
+  std::int64_t block_columns() const { return 128 / bytes; }  ///< that the copy engine takes in at a time
   std::int64_t rows() const { return groups * tiles * 64; }
 };
 
@@ -203,8 +207,10 @@ void schedule_tensor_cores(Schedule& s, TensorTile t) {
   if (t.gathered > 0) nests = separate_operands(s, p, r[1]);
   if (!s.ok() || nests.empty()) return s.reject("operands without parts");
   const std::string partial = t.gathered > 0 ? buffer_at(s, nests[0].row) : "";
-  s.stage(p.right, r[0], Place::shared);
-  s.stage(p.left, r[0], Place::shared);
+  const bool rounded = t.bytes == 4;
+  if (rounded) s.round_factors(r[0]);
+  s.stage(p.right, r[0], Place::shared, {}, {}, rounded);
+  s.stage(p.left, r[0], Place::shared, {}, {}, rounded);
   for (const TensorNest& n : nests) s.tensorize(n.row, n.column, n.summand);
   std::vector<std::pair<std::vector<LoopId>, std::int64_t>> copies;
   if (t.exit == staged)
@@ -240,11 +246,11 @@ std::int64_t count_tiles(const TensorTile& t, const ProductSize& size) {
 
 /// Slots of a ring that fit beside the tile on its way out, no more than there are iterations.
 std::int64_t find_depth(const Schedule& s, const TensorTile& t, const ProductSize& size) {
-  constexpr std::int64_t kBarrierBytes = 1024, kElementBytes = 2;
-  const std::int64_t most = t.summands > 64 ? 8 : 12;  // more than that in flight gains nothing
+  constexpr std::int64_t kBarrierBytes = 1024;
+  const std::int64_t most = t.summands > t.block_columns() ? 8 : 12;  // more than that in flight gains nothing
   const std::int64_t slot = (t.rows() + t.columns) * t.summands * t.element_bytes();
   const std::int64_t width = t.exit == staged ? t.columns : t.exit == direct || !t.persistent ? 0 : t.exit;
-  const std::int64_t out = t.rows() * t.turns * width * kElementBytes;
+  const std::int64_t out = t.rows() * t.turns * width * t.result_bytes;
   const std::int64_t fits = (s.target().l1_bytes - kBarrierBytes - out) / slot;
   const std::int64_t useful = t.persistent ? most : std::max<std::int64_t>(2, divide_up(size.summands, t.summands));
   return std::clamp<std::int64_t>(std::min(fits, useful), 2, most);
@@ -256,17 +262,18 @@ double estimate_cycles(const Schedule& s, const TensorTile& t, const ProductSize
   constexpr double kProductsOfCycle = 2048, kBytesOfCycle = 64, kStartCycles = 1800, kStepCycles = 52, kSlower = 1.09;
   constexpr double kOutBytesOfCycle = 32, kOutCycles = 700;
   const double steps = static_cast<double>(divide_up(size.summands, t.summands));
-  const double products = static_cast<double>(t.rows() * t.columns * t.summands) / kProductsOfCycle;
-  const double bytes = static_cast<double>((t.rows() + t.columns) * t.summands * 2) / kBytesOfCycle;
+  const double products = static_cast<double>(t.rows() * t.columns * t.summands * t.bytes / 2) / kProductsOfCycle;
+  const double bytes = static_cast<double>((t.rows() + t.columns) * t.summands * t.bytes) / kBytesOfCycle;
   const double multiply = steps * std::max(products * kSlower + kStepCycles, bytes);
-  const double leave = static_cast<double>(t.rows() * t.columns * 2) / kOutBytesOfCycle + kOutCycles;
+  const double leave = static_cast<double>(t.rows() * t.columns * t.result_bytes) / kOutBytesOfCycle + kOutCycles;
   const double rounds = static_cast<double>(divide_up(count_tiles(t, size), s.target().workers));
   if (t.turns > 1) return kStartCycles + rounds * std::max(multiply, leave / 2) + leave;
   return kStartCycles + rounds * (multiply + leave);
 }
 
-/// The tile that the estimate likes best, over all sizes. Columns of a tile are a multiple of `column_step`.
-TensorTile guess_tile(const Schedule& s, const std::vector<ProductSize>& sizes, std::int64_t column_step) {
+/// The tile that the estimate likes best for elements of these sizes, over all sizes of the product. Columns of a tile are a
+/// multiple of `column_step`.
+TensorTile guess_tile(const Schedule& s, const TensorTile& elements, const std::vector<ProductSize>& sizes, std::int64_t column_step) {
   const ProductSize& size = sizes[0];
   struct Shape { std::int64_t turns, groups, tiles, columns; };
   // With turns a warpgroup holds a tile alone, in at most 208 registers a thread.
@@ -275,7 +282,7 @@ TensorTile guess_tile(const Schedule& s, const std::vector<ProductSize>& sizes, 
   TensorTile best;
   double least = 0;
   for (const Shape& shape : kShapes) {
-    TensorTile t;
+    TensorTile t = elements;
     t.turns = shape.turns, t.groups = shape.groups, t.tiles = shape.tiles, t.columns = shape.columns;
     t.persistent = count_tiles(t, size) > s.target().workers;
     if (t.columns % column_step != 0 || (t.turns > 1 && !t.persistent)) continue;  // or nothing to take turns at
@@ -286,7 +293,8 @@ TensorTile guess_tile(const Schedule& s, const std::vector<ProductSize>& sizes, 
     best = t;
   }
   // Fewer, longer steps where a step is short.
-  best.summands = best.columns <= 64 && best.tiles == 1 && size.summands >= 1024 ? 128 : 64;
+  const bool is_short = best.columns <= 64 && best.tiles == 1 && size.summands >= 16 * best.block_columns();
+  best.summands = best.block_columns() * (is_short ? 2 : 1);
   // In one wave what matters is that neighbours ask for the same part of the larger operand.
   const std::int64_t balanced = divide_up(size.rows, best.rows()) <= 32 ? 16 : 8;
   best.raster = best.persistent ? balanced : size.rows > size.columns ? 1 : 4;
@@ -298,15 +306,18 @@ TensorTile guess_tile(const Schedule& s, const std::vector<ProductSize>& sizes, 
 std::vector<std::int64_t> find_exits(const TensorTile& t, const ProductSize& size) {
   std::vector<std::int64_t> out;
   if (t.columns == 128 && (!t.persistent || size.summands <= t.summands * 2)) out.push_back(128);
-  for (const std::int64_t width : {64, 128, 32, 16})
+  const std::int64_t box = 128 / t.result_bytes;
+  for (const std::int64_t width : put_first(box, {64, 128, 32, 16}))
     if (t.columns % width == 0 && out != std::vector{width}) out.push_back(width);
-  out.insert(out.end(), {direct, staged});
+  out.push_back(direct);
+  // With turns and two tiles ptxas moves the first stores into the products, which then wait for each other (C7514).
+  if (t.turns == 1 || t.tiles == 1) out.push_back(staged);
   return out;
 }
 
-TensorTile pick_tile(Schedule& s, Space& k, const std::vector<ProductSize>& sizes, std::int64_t column_step) {
+TensorTile pick_tile(Schedule& s, Space& k, const TensorTile& elements, const std::vector<ProductSize>& sizes, std::int64_t column_step) {
   const ProductSize& size = sizes[0];
-  TensorTile t = guess_tile(s, sizes, column_step);
+  TensorTile t = guess_tile(s, elements, sizes, column_step);
   t.turns = k.pick("turns", put_first(t.turns, {1, 2}));
   t.groups = t.turns > 1 ? 1 : k.pick("groups", put_first(t.groups, {2, 1, 3}));
   // A box of the copy engine has at most 256 rows.
@@ -320,7 +331,7 @@ TensorTile pick_tile(Schedule& s, Space& k, const std::vector<ProductSize>& size
   std::vector<std::int64_t> exits = find_exits(t, size);
   if (!find_thin_sums(s).empty()) std::erase_if(exits, [&](std::int64_t e) { return e > t.most_thin_columns(); });
   t.exit = k.pick("exit", exits);
-  t.summands = k.pick("summands", put_first(t.summands, {64, 128}));
+  t.summands = k.pick("summands", put_first(t.summands, {t.block_columns(), t.block_columns() * 2}));
   t.depth = k.pick("depth", put_first(find_depth(s, t, size), {4, 3, 5, 6, 8, 10, 12, 2}));
   t.raster = k.pick("raster", put_first(t.raster, {8, 1, 16, 4}));
   return t;
@@ -376,7 +387,10 @@ TensorTile pick_parts(Schedule& s, Space& k, const std::vector<ProductSize>& siz
   std::erase_if(widths, [&](std::int64_t w) { return w % column_step != 0; });
   t.columns = k.pick("columns", widths);
   t.persistent = k.pick_flag("persist", count_tiles(t, size) > s.target().workers);
-  t.exit = k.pick("exit", {direct, staged});
+  t.result_bytes = 4;
+  std::vector<std::int64_t> exits{direct, staged, 32, 64};
+  std::erase_if(exits, [&](std::int64_t e) { return e > staged && t.columns % e != 0; });
+  t.exit = k.pick("exit", exits);
   t.gathered = k.pick("gathered", put_first(t.gathered, {32, 64}));
   t.depth = k.pick("depth", put_first(find_depth(s, t, size), {2, 3, 4, 6, 8}));
   t.raster = k.pick("raster", put_first(t.raster, {8, 1, 16, 4}));
@@ -387,12 +401,12 @@ constexpr std::int64_t kFew = 64;
 
 /// Few rows, which are the tensor cores' columns: weights are streamed, with many bytes in flight and small tiles, so that
 /// every multiprocessor has some.
-TensorTile pick_stream(const Schedule& s, Space& k, const ProductSize& size) {
-  TensorTile t;
+TensorTile pick_stream(const Schedule& s, Space& k, const TensorTile& elements, const ProductSize& size) {
+  TensorTile t = elements;
   t.swapped = true;
   t.groups = k.pick("groups", {1, 2});
   t.columns = k.pick("columns", {divide_up(size.rows, 8) * 8});
-  t.summands = k.pick("summands", {128, 64, 256});
+  t.summands = k.pick("summands", {t.block_columns() * 2, t.block_columns(), t.block_columns() * 4});
   t.depth = k.pick("depth", put_first(std::min<std::int64_t>(find_depth(s, t, size), 8), {5, 4, 8, 3, 10}));
   return t;
 }
@@ -401,16 +415,16 @@ TensorTile pick_stream(const Schedule& s, Space& k, const ProductSize& size) {
 
 namespace {
 
-/// Operands of these dtypes that the copy engine can take, or, of f32, their parts.
-bool suits_engine(const Schedule& s, std::initializer_list<DType> dtypes) {
+/// Operands of these dtypes that the copy engine can take, or, of f32, their parts; its elements have so many bytes.
+bool suits_engine(const Schedule& s, std::initializer_list<DType> dtypes, std::int64_t bytes = 2) {
   if (s.target().arch != "sm_90a") return false;
   const MatrixProduct p = find_matrix_products(s)[0];
   for (const std::string& operand : {p.left, p.right}) {
     const BufferShape b = s.buffer(operand);
     if (!b.is_param || !b.is_dense || std::find(dtypes.begin(), dtypes.end(), b.dtype) == dtypes.end()) return false;
-    // Rows of two-byte elements have to begin at multiples of 16 bytes.
+    // Rows have to begin at multiples of 16 bytes.
     const auto columns = b.shape.back().constant();
-    if (!columns || *columns % 8 != 0) return false;
+    if (!columns || *columns * bytes % 16 != 0) return false;
   }
   return s.buffer(p.left).dtype == s.buffer(p.right).dtype && s.buffer(p.nest.buffer).dtype == DType::f32;
 }
@@ -422,7 +436,14 @@ std::int64_t find_column_step(const Schedule& s, const MatrixProduct& p) {
 
 }  // namespace
 
-bool suits_tensor_cores(const Schedule& s) { return suits_engine(s, {DType::bf16, DType::f16}); }
+/// f32 operands as tf32: the instruction has no form for summands that lie apart.
+bool suits_tf32(const Schedule& s) {
+  const MatrixProduct p = find_matrix_products(s)[0];
+  const auto lie_together = [&](const std::string& operand) { return dimension_of(p.nest, operand, p.reduction) + 1 == static_cast<int>(s.buffer(operand).shape.size()); };
+  return s.accuracy() == Accuracy::tf32 && p.left != p.right && suits_engine(s, {DType::f32}, 4) && lie_together(p.left) && lie_together(p.right);
+}
+
+bool suits_tensor_cores(const Schedule& s) { return suits_engine(s, {DType::bf16, DType::f16}) || suits_tf32(s); }
 
 bool suits_parts(const Schedule& s) {
   constexpr std::size_t kMostDims = 4;  // and one over the parts
@@ -454,7 +475,11 @@ void schedule_tensor_product(Schedule& s, Space& k) {
   // One tile of columns of the tensor cores takes all rows; where the other side's tiles of 64 are few, the sides stay.
   const bool few = size.rows <= kFew, many = divide_up(size.columns, kFew) * 4 >= s.target().workers;
   const bool swapped = few && k.pick_flag("swap", many);
-  schedule_tensor_cores(s, swapped ? pick_stream(s, k, size) : pick_tile(s, k, sizes, find_column_step(s, p)));
+  TensorTile elements;
+  elements.bytes = size_bytes(s.buffer(p.left).dtype);
+  for (const NestInfo& n : outputs(s)) elements.result_bytes = std::max<std::int64_t>(elements.result_bytes, size_bytes(s.buffer(n.buffer).dtype));
+  elements.summands = elements.block_columns();
+  schedule_tensor_cores(s, swapped ? pick_stream(s, k, elements, size) : pick_tile(s, k, elements, sizes, find_column_step(s, p)));
 }
 
 }  // namespace loopwright::schedules

@@ -14,6 +14,8 @@
 namespace loopwright::tuner {
 namespace {
 
+/// Two factors that each lose up to 2^-11, of products whose losses are independent: of a sum as of one of them.
+constexpr double kTwoFactorsTf32 = 0x1.6a09e667p-11;
 const std::set<std::string, std::less<>> kTranscendental = {
     "exp",  "exp2", "expm1", "log",  "log2", "log1p", "sin",  "cos",  "tan",  "asin",  "acos",  "atan", "sinh",
     "cosh", "tanh", "erf",   "pow",  "atan2", "cbrt", "sigmoid", "rsqrt"};
@@ -81,7 +83,8 @@ Rounding rounding_of(const Graph& graph, const Node& node, const Bindings& probe
     case OpKind::write: break;
   }
   const double root = std::sqrt(std::max(1.0, reduction_length(graph, node, op->kind, probe)));
-  return {u + (2 + 2 * root) * unit_roundoff(accumulator(dtype)), root * smallest(dtype)};
+  const bool is_rounded = op->kind == OpKind::contraction && graph.accuracy() == Accuracy::tf32 && graph.type(node.inputs[0]).dtype == DType::f32;
+  return {u + (2 + 2 * root) * unit_roundoff(accumulator(dtype)) + (is_rounded ? kTwoFactorsTf32 : 0), root * smallest(dtype)};
 }
 
 }  // namespace

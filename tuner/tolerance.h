@@ -13,7 +13,8 @@ namespace loopwright::tuner {
 /// reference output, doubt of tuner/doubt.h.
 /// relative = kSlack * sqrt(sum over the ops that the output depends on of the op's rounding error squared), where an
 /// op rounds by u(dtype) of its result (half the distance from 1 to the next number), four times that for
-/// transcendental functions, and a reduction over K elements by u(dtype) + (2 + 2 sqrt(K)) u(accumulator).
+/// transcendental functions, and a reduction over K elements by u(dtype) + (2 + 2 sqrt(K)) u(accumulator); a product of f32 in
+/// a graph that allows tf32 by sqrt(2) 2^-11 more.
 /// absolute = kSlack * sum over the same ops of what the op's dtype may not tell from zero, times sqrt(K) for reductions:
 /// the smallest normal number, as hardware may flush what is smaller; for f16, which is computed in f32, its spacing there.
 struct Tolerance {

@@ -39,6 +39,9 @@ Result<Work> list_work(const RunState& state) {
   LW_TRY(const Graph graph, Graph::parse(state.graph_text, state.graph_name));
   LW_TRY(driver::Planned planned, driver::plan_graph(graph, state.options.target.kind));
   Work work{std::move(planned.workloads), {}, planned.spec.text()};
+  // Nothing on a CPU makes use of more than strict, and strict winners serve everybody.
+  if (state.options.target.kind == TargetKind::cpu)
+    for (graph::Workload& w : work.workloads) w = graph::make_strict(w);
   for (const PlanKernel& kernel : planned.spec.kernels) {
     work.names.emplace_back();
     for (std::size_t i = 0; i < kernel.symbols.size(); ++i)
@@ -189,7 +192,7 @@ class Session {
       tell({.digest = workload.digest, .family = workload.family}, "rebuild", {}, true);
       LW_CHECK(rebuild_workload({.bench = &bench_, .options = &state_.options, .device = metered_.get(),
                                  .journal = journal_.get(), .interruption = &interruption_},
-                                {.text = workload.text, .family = workload.family, .accuracy = "strict"}, wanting));
+                                {.text = workload.text, .family = workload.family, .accuracy = std::string(name(workload.graph.accuracy()))}, wanting));
       LW_TRY(rows, list_own(workload));
     }
     TunedWorkload tuned{.digest = workload.digest, .family = workload.family};

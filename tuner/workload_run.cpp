@@ -21,7 +21,7 @@ WorkloadRun::WorkloadRun(RunContext& context, const graph::Workload& workload, S
 Status WorkloadRun::open() {
   LW_CHECK(context_.device->open(subject_.setup));
   for (Contender& c : contenders_) c.verified = c.is_final = false;
-  LW_CHECK(context_.journal->open_workload({.text = workload_.text, .family = workload_.family, .accuracy = "strict"}));
+  LW_CHECK(context_.journal->open_workload({.text = workload_.text, .family = workload_.family, .accuracy = std::string(name(workload_.graph.accuracy()))}));
   probe_digests_.clear();
   for (std::size_t i = 0; i < probes_.search.size(); ++i) {
     LW_TRY(std::string digest, context_.journal->add_probe(probes_.search[i], name_role(i)));

@@ -5,7 +5,7 @@
 namespace loopwright::bench {
 namespace {
 
-constexpr int kTypeF32 = 0, kTypeF16 = 2, kTypeBf16 = 14, kComputeF32 = 68;
+constexpr int kTypeF32 = 0, kTypeF16 = 2, kTypeBf16 = 14, kComputeF32 = 68, kComputeTf32 = 77;
 constexpr int kTransposeA = 3, kMostWorkspace = 1;
 constexpr int kAsked = 32;
 
@@ -30,7 +30,7 @@ Result<std::shared_ptr<const CublasLt>> CublasLt::open() {
 }
 
 /// Column-major to the library: transpose(y) [n, m] = transpose(w stored [k, n]) * x stored [k, m].
-Result<std::unique_ptr<CublasLt::Product>> CublasLt::make(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) const {
+Result<std::unique_ptr<CublasLt::Product>> CublasLt::make(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k, Accuracy accuracy) const {
   std::unique_ptr<Product> p(new Product);
   p->library_ = this;
   const int type = type_of(dtype), yes = 1;
@@ -39,7 +39,7 @@ Result<std::unique_ptr<CublasLt::Product>> CublasLt::make(DType dtype, std::int6
   const std::size_t workspace = kWorkspaceBytes;
   int count = 0;
   p->found_.resize(kAsked);
-  const bool made = table_.description(&p->description_, kComputeF32, kTypeF32) == 0 && table_.describe(p->description_, kTransposeA, &yes, sizeof yes) == 0 &&
+  const bool made = table_.description(&p->description_, accuracy == Accuracy::tf32 ? kComputeTf32 : kComputeF32, kTypeF32) == 0 && table_.describe(p->description_, kTransposeA, &yes, sizeof yes) == 0 &&
                     table_.layout(&p->w_, type, u(k), u(n), k) == 0 && table_.layout(&p->x_, type, u(k), u(m), k) == 0 &&
                     table_.layout(&p->y_, type, u(n), u(m), n) == 0 && table_.preference(&preference) == 0 &&
                     table_.prefer(preference, kMostWorkspace, &workspace, sizeof workspace) == 0 &&

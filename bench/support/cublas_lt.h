@@ -47,7 +47,7 @@ class CublasLt {
     std::vector<Heuristic> found_;
     std::size_t count_ = 0;
   };
-  Result<std::unique_ptr<Product>> make(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) const;
+  Result<std::unique_ptr<Product>> make(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k, Accuracy accuracy = Accuracy::strict) const;
   static constexpr std::size_t kWorkspaceBytes = 32 << 20;
 
  private:

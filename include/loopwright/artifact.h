@@ -44,6 +44,7 @@ struct TensorMap {
   std::vector<SizeExpr> shape;            ///< elements, innermost dimension first; at most 5
   std::vector<SizeExpr> strides_bytes;    ///< of the dimensions behind the first: multiples of 16
   std::vector<std::int32_t> box;          ///< elements of each dimension that one copy takes
+  bool rounds_tf32 = false;               ///< f32 elements are rounded to tf32 on their way
   bool operator==(const TensorMap&) const = default;
 };
 

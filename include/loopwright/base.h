@@ -39,6 +39,16 @@ bool is_integer(DType dtype);
 /// else itself.
 DType accumulator(DType dtype);
 
+/// What a computation may do with its numbers; databases store the words, and each class allows what those before it do.
+enum class Accuracy : std::uint8_t {
+  strict,  ///< nothing that is less accurate than arithmetic in the dtypes that the graph states
+  tf32,  ///< factors of products of f32 tensors may be rounded to 10 bits behind the point (docs/accuracy.md)
+};
+/// `strict`, `tf32`.
+std::string_view name(Accuracy accuracy);
+/// The inverse of `name`; empty when there is no such class.
+std::optional<Accuracy> parse_accuracy(std::string_view text);
+
 /// Why something failed. Numbers are stored in databases: append only, never reuse. `name` gives the word used in text.
 enum class ErrorCode : std::int32_t {
   ok = 0,

@@ -90,9 +90,12 @@ class Graph {
   Status output(const std::string& name, Value value);
   /// After a run the memory of `input` holds `value` (same dtype and shape; a `copy` when it is an input itself).
   Status update(Value input, Value value);
+  /// What the graph's user accepts; `strict` until it is said.
+  void allow(Accuracy accuracy) { accuracy_ = accuracy; }
 
   // ---- reading
   const std::string& name() const { return name_; }
+  Accuracy accuracy() const { return accuracy_; }
   const std::vector<Symbol>& symbols() const { return symbols_; }
   const std::vector<Node>& nodes() const { return nodes_; }  ///< topological order; Value::id is the position
   const Node& node(Value v) const;
@@ -118,6 +121,7 @@ class Graph {
 
  private:
   std::string name_;
+  Accuracy accuracy_ = Accuracy::strict;
   std::vector<Symbol> symbols_;
   std::vector<Node> nodes_;
   std::vector<Output> outputs_;

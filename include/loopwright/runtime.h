@@ -45,6 +45,8 @@ struct PlanKernel {
       symbols;  ///< plan symbol for each symbol of the workload, in the workload's order
   std::vector<std::string>
       symbol_names;  ///< the workload's own names of them (`s0`, ...), for matching guards
+  std::string strict_workload =
+      {};  ///< digest of the same work in strict accuracy, which serves as well; empty where it is that
   bool operator==(const PlanKernel&) const = default;
 };
 

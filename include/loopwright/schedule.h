@@ -86,6 +86,7 @@ class Schedule {
 
   // ---- questions (empty after a rejection)
   const Target& target() const;
+  Accuracy accuracy() const;
   std::vector<NestInfo> nests() const;
   /// Loops of the nest that computes `buffer` (of a reduction: the updating nest), outermost first.
   std::vector<LoopId> loops(const std::string& buffer) const;
@@ -127,8 +128,8 @@ class Schedule {
   /// `order` permutes the dimensions of the copy, and each factor > 1 in `tiles` (per dimension of `buffer`) moves an
   /// innermost tile of that dimension to the end of the layout (packing); rows beyond the region are zero when a tile is
   /// padded. Empty = the buffer's own order, no tiles. An empty loop name stages the whole buffer, once it is
-  /// computed. `converted`: every read goes through a cast to one dtype, and the copy holds what the cast gives. Returns the
-  /// loops of the copy, outermost first.
+  /// computed. `converted`: every read goes through a cast to one dtype (or is rounded to tf32), and the copy holds what that gives.
+  /// Returns the loops of the copy, outermost first.
   std::vector<LoopId> stage(const std::string& buffer, const LoopId& loop, Place place,
                             const std::vector<int>& order = {}, const std::vector<std::int64_t>& tiles = {},
                             bool converted = false);
@@ -155,6 +156,8 @@ class Schedule {
   /// `rechecked`: sums that are NaN are made again in plain arithmetic, instead of parts that take care of infinities; one
   /// operand may be bf16 then, which is its own part.
   std::vector<LoopId> separate(const LoopId& loop, bool rechecked = false);
+  /// Factors of the products of f32 values that `loop`'s body sums up are rounded to tf32, in a kernel that allows it.
+  void round_factors(const LoopId& loop);
   /// Copies staged in shared memory at `loop` become slots of rings, filled by the copy engine `depth` iterations ahead
   /// of the tensor cores, which read them.
   void ring(const LoopId& loop, std::int64_t depth);

@@ -6,6 +6,7 @@ import re
 import threading
 
 from . import _core, _errors, aten, database, keeping
+from . import accuracy as _accuracy
 
 MAX_PROGRAMS = 16
 
@@ -38,11 +39,12 @@ def _parse_dynamic(dynamic):
 class Compiled:
     """What a compiled callable knows of itself. Attributes of the callable are read from here."""
 
-    def __init__(self, target, dynamic, db, on_miss, retrace):
+    def __init__(self, target, dynamic, db, accuracy, on_miss, retrace):
         import torch
 
         self.target = target
         self.databases = database.list_paths(db)
+        self.accuracy = accuracy
         self.on_miss = on_miss
         self.retrace = retrace
         self.declared = None if dynamic is None else _parse_dynamic(dynamic)
@@ -151,7 +153,7 @@ class Compiled:
                 raise _errors.make("unsupported", f"unsupported: call {self.__name__}: {MAX_PROGRAMS} programs were traced already, for "
                                                   "other sizes, strides or modules\n  works: dynamic= for sizes that change, "
                                                   "contiguous() tensors") from error
-            traced = trace(self.target, self.names, values, self.arrange, symbols)
+            traced = trace(self.target, self.names, values, self.arrange, symbols, self.accuracy)
             traced.key = key
             self._add(traced)
             return None
@@ -167,7 +169,7 @@ class Compiled:
             self._check_declared(values)
         with self._lock:
             if self.training is None:
-                self.training = Training(self.target, self.arrange, self.databases, self.on_miss)
+                self.training = Training(self.target, self.arrange, self.databases, self.on_miss, self.accuracy)
             training = self.training
         return training(self.names, values, self.declared or {})
 
@@ -258,7 +260,7 @@ class Compiled:
         return error
 
 
-def compile(target=None, *, dynamic=None, db=None, accuracy="strict", on_miss="jit", retrace=False):
+def compile(target=None, *, dynamic=None, db=None, accuracy=None, on_miss="jit", retrace=False):
     """A callable that computes what the function or module `target` does, by generated kernels.
 
     It is traced at the first call, on the arguments of that call, and reads parameters and buffers anew at each call, so
@@ -270,7 +272,8 @@ def compile(target=None, *, dynamic=None, db=None, accuracy="strict", on_miss="j
     `torch._dynamo.mark_dynamic` are symbols at once. Nothing is traced or compiled again for sizes that are symbols.
     `db`: databases with tuned kernels, most important first. `on_miss`: "jit" compiles default schedules where there is no
     tuned kernel, "default" and "strict" as in `load`. `accuracy`: "strict", no worse than float32 arithmetic with one
-    rounding a tensor. `retrace`: whether another dtype, device, rank or plain value is traced again instead of an error.
+    rounding a tensor; "tf32", products of float32 tensors may round their factors as TF32 does; None, what PyTorch is set to for
+    CUDA when the function is traced (`torch.set_float32_matmul_precision`), and strict on a CPU. `retrace`: whether another dtype, device, rank or plain value is traced again instead of an error.
 
     Arguments may be lists, tuples and dicts that hold tensors, and the function may take ``*args`` and ``**kwargs``: each structure is
     traced of its own. There `dynamic` names a tensor as ``"x[0]"`` or all of an argument as ``"x"``.
@@ -285,13 +288,12 @@ def compile(target=None, *, dynamic=None, db=None, accuracy="strict", on_miss="j
     """
     if target is None:
         return functools.partial(compile, dynamic=dynamic, db=db, accuracy=accuracy, on_miss=on_miss, retrace=retrace)
-    if accuracy != "strict":
-        raise _errors.make("unsupported", f"unsupported: accuracy {accuracy!r}\n  works: \"strict\"")
+    _accuracy.check(accuracy)
     if on_miss not in ("jit", "default", "strict"):
         raise _errors.make("bad_argument", f"bad_argument: on_miss {on_miss!r}\n  works: \"jit\", \"default\" or \"strict\"")
     if not callable(target):
         raise TypeError(f"compile takes a function or a torch.nn.Module, not {type(target).__name__}")
-    return Compiled(target, dynamic, db, on_miss, retrace).make_call()
+    return Compiled(target, dynamic, db, accuracy, on_miss, retrace).make_call()
 
 
 def explain(call, **sizes):

@@ -62,6 +62,7 @@ class Lowering:
     """Writes one graph. `symbols` maps sympy symbols to names; `ranges` maps names to (lo, hi)."""
 
     def __init__(self, name, symbols, ranges):
+        self.accuracy = "strict"
         self.name = re.sub(r"\W", "_", name) or "graph"
         self.symbols = symbols
         self.ranges = ranges
@@ -195,7 +196,7 @@ class Lowering:
 
     def finish(self):
         """The graph; parser errors name the user's line."""
-        head = [f"graph {self.name}"]
+        head = [f"graph {self.name}"] + ([f"accuracy {self.accuracy}"] if self.accuracy != "strict" else [])
         head += [f"symbol {name} in {lo}..{hi}" for name, (lo, hi) in self.ranges.items()]
         text = "\n".join(head + self.lines + self.tails) + "\n"
         try:

@@ -29,7 +29,7 @@ class Flat(Compiled):
 
     def __init__(self, whole, spec, leaves):
         self.whole, self.spec = whole, spec
-        self.target, self.on_miss, self.retrace = whole.target, whole.on_miss, whole.retrace
+        self.target, self.accuracy, self.on_miss, self.retrace = whole.target, whole.accuracy, whole.on_miss, whole.retrace
         self.databases = whole.databases
         self.__signature__, self.__name__, self.__doc__ = whole.__signature__, whole.__name__, whole.__doc__
         self.programs, self.training, self.nested, self._lock = [], None, [], threading.RLock()

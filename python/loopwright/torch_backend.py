@@ -2,7 +2,7 @@
 table covers becomes generated kernels, what it does not runs in PyTorch within the same call."""
 import functools
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from functorch.compile import min_cut_rematerialization_partition
@@ -11,6 +11,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from . import _core, _errors, aten, database, keeping
+from .accuracy import check, choose
 from .lowering import Lowering, source_line
 from .tracing import DEFAULT_RANGE
 
@@ -25,16 +26,20 @@ class Settings:
 
     databases: list
     on_miss: str
+    accuracy: str | None = None  # as accuracy.choose takes it
+    on_cuda: str = "strict"  # what that was when Dynamo made the graph: backward is compiled later
     made: list = field(default_factory=list)
 
 
 def backend(module, example_inputs, **keywords):
-    """The backend. `options={"db": path or paths, "on_miss": "jit" | "default" | "strict"}`."""
+    """The backend. `options={"db": path or paths, "on_miss": "jit" | "default" | "strict", "accuracy": "strict" | "tf32"}`;
+    without an accuracy what PyTorch is set to when the graph is compiled."""
     options = dict(keywords.get("options") or {})
-    unknown = set(options) - {"db", "on_miss"}
+    unknown = set(options) - {"db", "on_miss", "accuracy"}
     if unknown or set(keywords) - {"options", "mode"}:
-        raise _errors.make("bad_argument", f"bad_argument: torch.compile options {sorted(unknown)}\n  works: db and on_miss")
-    return compile_dynamo(module, example_inputs, Settings(database.list_paths(options.get("db")), options.get("on_miss", "jit")))
+        raise _errors.make("bad_argument", f"bad_argument: torch.compile options {sorted(unknown)}\n  works: db, on_miss and accuracy")
+    return compile_dynamo(module, example_inputs, Settings(
+        database.list_paths(options.get("db")), options.get("on_miss", "jit"), check(options.get("accuracy"))))
 
 
 @functools.cache
@@ -45,6 +50,7 @@ def find_decompositions():
 
 def compile_dynamo(module, example_inputs, settings):
     """A graph of Dynamo as a function with forward and backward."""
+    settings = replace(settings, on_cuda=choose(settings.accuracy, "cuda"))
     compile_graph = lambda graph, inputs: compile_aten(graph, settings)  # noqa: E731
     return aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph, inference_compiler=compile_graph,
                         decompositions=find_decompositions(), keep_inference_input_mutations=True,
@@ -192,7 +198,9 @@ class Part:
         returned = self._describe_results(lowering)
         self.computes = bool(lowering.tails)
         device = devices.pop() if devices else torch.device("cpu")
-        return lowering.finish(), sources, returned, "cpu" if device.type == "cpu" else f"{device.type}:{device.index or 0}"
+        place = "cpu" if device.type == "cpu" else f"{device.type}:{device.index or 0}"
+        lowering.accuracy = self.settings.on_cuda if device.type == "cuda" else choose(self.settings.accuracy, place)
+        return lowering.finish(), sources, returned, place
 
     def _lower_nodes(self, lowering, failures):
         missing = set()

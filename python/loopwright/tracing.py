@@ -7,6 +7,7 @@ import warnings
 import torch
 
 from . import _errors, aten
+from .accuracy import choose
 from .lowering import Lowering, source_line
 
 PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device)
@@ -181,9 +182,9 @@ def owner_of(root_modules, path):
     return (module._parameters if last in module._parameters else module._buffers), last
 
 
-def trace(target, names, values, arrange, symbols):
+def trace(target, names, values, arrange, symbols, accuracy=None):
     """Traces `target` at these values; `arrange` gives its positional and named arguments for them. `symbols`: name of a value ->
-    dimension -> Symbol. Raises Unsupported."""
+    dimension -> Symbol. `accuracy`: as `accuracy.choose` takes it. Raises Unsupported."""
     modules, guards = find_context(target)
     program = run_export(target, modules, names, values, arrange, symbols)
     kind = torch.export.graph_signature.InputKind
@@ -223,6 +224,7 @@ def trace(target, names, values, arrange, symbols):
                                           f"{' and '.join(sorted(map(str, devices)))}\n  works: all on one device")
     device = devices.pop() if devices else torch.device("cpu")
     traced.device = "cpu" if device.type == "cpu" else f"{device.type}:{device.index or 0}"
+    lowering.accuracy = choose(accuracy, traced.device)
     lower_all(lowering, program)
     traced.returned, traced.unflatten = describe_outputs(lowering, program, argument_of)
     traced.graph = lowering.finish()

@@ -66,12 +66,12 @@ ArtifactArg arg_from(const Json& j, std::size_t symbol_count) {
 }
 
 Json map_json(const TensorMap& m) {
-  return {{"arg", m.arg}, {"shape", sizes_json(m.shape)}, {"strides_bytes", sizes_json(m.strides_bytes)}, {"box", m.box}};
+  return {{"arg", m.arg}, {"shape", sizes_json(m.shape)}, {"strides_bytes", sizes_json(m.strides_bytes)}, {"box", m.box}, {"rounds_tf32", m.rounds_tf32}};
 }
 
 TensorMap map_from(const Json& j, std::size_t symbol_count) {
   TensorMap m{j.at("arg").get<std::int32_t>(), sizes_from(j.at("shape"), symbol_count),
-              sizes_from(j.at("strides_bytes"), symbol_count), j.at("box").get<std::vector<std::int32_t>>()};
+              sizes_from(j.at("strides_bytes"), symbol_count), j.at("box").get<std::vector<std::int32_t>>(), j.value("rounds_tf32", false)};
   const std::size_t rank = m.shape.size();
   if (rank < 1 || rank > 5 || m.strides_bytes.size() + 1 != rank || m.box.size() != rank)
     throw Malformed{"a tensor map of " + std::to_string(rank) + " dimensions, " + std::to_string(m.strides_bytes.size()) +

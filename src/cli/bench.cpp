@@ -10,13 +10,13 @@ namespace {
 struct BenchArguments {
   std::vector<std::string> files, databases = {"loopwright.db"}, symbols;
   std::uint64_t seed = 1;
-  std::string device;
+  std::string device, accuracy;
 };
 
 Result<Exit> run_bench(const BenchArguments& a, const Context& context) {
   std::vector<ComparisonRow> rows;
   for (const std::string& file : a.files) {
-    LW_TRY(const Graph graph, Graph::load(file));
+    LW_TRY(const Graph graph, load_graph(file, a.accuracy));
     std::vector<Bindings> shapes = typical_shapes(graph);
     if (!a.symbols.empty()) {
       LW_TRY(Bindings only, parse_bindings(a.symbols, graph.symbols(), [](const Symbol& s) { return s.hi; }));
@@ -40,6 +40,7 @@ void add_bench(CLI::App& app, Context& context) {
   bench->add_option("--seed", a->seed, "of the random data")->check(kCount)->capture_default_str();
   bench->add_option("--device", a->device, "cpu, cuda or cuda:N (+reused: with buffers that stay in the caches)")
       ->default_val("cpu");
+  add_accuracy_option(bench, a->accuracy);
   set_body(bench, context, [a, &context] { return run_bench(*a, context); });
 }
 

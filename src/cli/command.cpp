@@ -102,6 +102,16 @@ void note_unreadable(const std::vector<std::string>& paths, const Context& conte
   }
 }
 
+void add_accuracy_option(CLI::App* command, std::string& accuracy) {
+  command->add_option("--accuracy", accuracy, "strict or tf32, instead of what the graph file says")->check(CLI::IsMember({"strict", "tf32"}));
+}
+
+Result<Graph> load_graph(const std::string& file, const std::string& accuracy) {
+  LW_TRY(Graph graph, Graph::load(file));
+  if (const auto asked = parse_accuracy(accuracy)) graph.allow(*asked);
+  return graph;
+}
+
 void add_device_option(CLI::App* command, std::string& device) {
   command->add_option("--device", device, "cpu, cuda or cuda:N")->default_val("cpu");
 }

@@ -54,6 +54,10 @@ inline constexpr const char* kDefaultDatabase = "loopwright.db";
 /// The stored plan of just this graph. not_found also where one of its name is of another graph.
 Result<Plan> find_plan_of(const Graph& graph, const Runtime& runtime, const std::vector<std::string>& databases);
 
+/// `--accuracy`, for commands that take a graph file; and that file's graph, with this accuracy unless it is empty.
+void add_accuracy_option(CLI::App* command, std::string& accuracy);
+Result<Graph> load_graph(const std::string& file, const std::string& accuracy);
+
 /// `--device`, for commands that run on one.
 void add_device_option(CLI::App* command, std::string& device);
 /// What a device as named by it (`+reused` and the like left out) runs code for.

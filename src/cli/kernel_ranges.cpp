@@ -66,6 +66,10 @@ Result<std::vector<KernelRanges>> list_of_plan(const db::Query& query, const dri
     KernelRanges own{.kernel = static_cast<int>(k), .family = kernel.family, .workload = kernel.workload};
     for (const std::int32_t s : kernel.symbols) own.symbols.push_back(planned.spec.symbols[static_cast<std::size_t>(s)]);
     LW_TRY(own.ranges, query.list_best({.workload = kernel.workload}));
+    if (own.ranges.empty() && !kernel.strict_workload.empty()) {
+      own.workload = kernel.strict_workload;
+      LW_TRY(own.ranges, query.list_best({.workload = own.workload}));
+    }
     const Names names = list_names(planned.spec, kernel);
     for (db::BestEntry& e : own.ranges) rename(e.range.guard, names);
     std::stable_sort(own.ranges.begin(), own.ranges.end(), [](const db::BestEntry& a, const db::BestEntry& b) {

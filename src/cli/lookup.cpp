@@ -17,7 +17,7 @@ struct LookupArguments {
   std::string graph;
   std::vector<std::string> databases = {"loopwright.db"};
   std::vector<std::string> symbols;
-  std::string device;
+  std::string device, accuracy;
 };
 
 struct Found {
@@ -29,7 +29,7 @@ struct Found {
 Result<Found> find_plan(const LookupArguments& arguments, const Context& context) {
   std::optional<Graph> file;
   if (arguments.graph.ends_with(".lw")) {
-    LW_TRY(file, Graph::load(arguments.graph));
+    LW_TRY(file, load_graph(arguments.graph, arguments.accuracy));
   }
   LW_TRY(Runtime runtime, Runtime::open({.databases = arguments.databases, .on_miss = OnMiss::fallback, .device = arguments.device}));
   for (const std::string& note : runtime.notes()) print_note(note, context.json);
@@ -91,6 +91,7 @@ void add_lookup(CLI::App& app, Context& context) {
         ->capture_default_str();
     command->add_option("--symbol", arguments->symbols, "a symbol's value: tokens=17 (default: the largest)");
     add_device_option(command, arguments->device);
+    add_accuracy_option(command, arguments->accuracy);
     set_body(command, context, [arguments, run, &context] { return run(*arguments, context); });
   };
   add("lookup", "which variant would serve each kernel of a graph", run_lookup);

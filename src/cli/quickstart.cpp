@@ -27,7 +27,10 @@ Result<bool> is_tuned(const std::string& database, const Graph& graph, const db:
   LW_TRY(const db::PlanRow plan, query.find_plan(sha256_hex(graph.text())));
   LW_TRY(const PlanSpec spec, PlanSpec::parse(plan.plan_json));
   for (const PlanKernel& kernel : spec.kernels) {
-    LW_TRY(const db::VariantList found, query.find_variants(kernel.workload, here));
+    LW_TRY(db::VariantList found, query.find_variants(kernel.workload, here));
+    if (found.variants.empty() && !kernel.strict_workload.empty()) {
+      LW_TRY(found, query.find_variants(kernel.strict_workload, here));
+    }
     const auto is_whole = [](const db::Variant& v) { return v.best.complete && !v.artifact.empty() && !v.artifact_is_foreign; };
     if (std::none_of(found.variants.begin(), found.variants.end(), is_whole)) return false;
   }

@@ -16,7 +16,7 @@ namespace {
 constexpr double kReportWidth = 980, kMargin = 24;
 
 struct ReportArguments {
-  std::string file, database = kDefaultDatabase, device, out;
+  std::string file, database = kDefaultDatabase, device, out, accuracy;
 };
 
 Status write_whole_file(const std::string& path, const std::string& text) {
@@ -28,7 +28,7 @@ Status write_whole_file(const std::string& path, const std::string& text) {
 }
 
 Result<Exit> run_report(const ReportArguments& arguments, const Context& context) {
-  LW_TRY(const Graph graph, Graph::load(arguments.file));
+  LW_TRY(const Graph graph, load_graph(arguments.file, arguments.accuracy));
   LW_TRY(const db::Query query, db::Query::open(arguments.database));
   LW_TRY(auto kernels, list_kernel_ranges(query, graph));
   Svg svg(kReportWidth);
@@ -64,6 +64,7 @@ void add_report(CLI::App& app, Context& context) {
   command->add_option("--db", arguments->database, "the database")->capture_default_str();
   command->add_option("--device", arguments->device, "of a file with several: a part of the model's name, or the digest (default: measured last)");
   command->add_option("--out", arguments->out, "where the drawing goes")->default_val("report.svg");
+  add_accuracy_option(command, arguments->accuracy);
   set_body(command, context, [arguments, &context] { return run_report(*arguments, context); });
 }
 

@@ -19,11 +19,11 @@ struct RunArguments {
   std::string file;
   std::vector<std::string> databases = {"loopwright.db"}, symbols;
   std::uint64_t seed = 1;
-  std::string on_miss = "jit", device;
+  std::string on_miss = "jit", device, accuracy;
 };
 
 Result<Exit> run_once(const RunArguments& a, const Context& context) {
-  LW_TRY(const Graph graph, Graph::load(a.file));
+  LW_TRY(const Graph graph, load_graph(a.file, a.accuracy));
   LW_TRY(const Bindings bindings, parse_bindings(a.symbols, graph.symbols(), [](const Symbol& s) {
            return std::clamp(kModestSize, s.lo, s.hi);
          }));
@@ -82,6 +82,7 @@ void add_run(CLI::App& app, Context& context) {
       ->check(CLI::IsMember({"strict", "default", "jit"}))
       ->capture_default_str();
   add_device_option(run, a->device);
+  add_accuracy_option(run, a->accuracy);
   set_body(run, context, [a, &context] { return run_once(*a, context); });
 }
 

@@ -23,7 +23,7 @@ constexpr const char* kRanges = "ranges";  ///< the form that a database knows
 constexpr std::size_t kMostTraceBytes = 4 << 20;
 
 struct ShowArguments {
-  std::string file, form = "graph", target, picks, trace_file;
+  std::string file, form = "graph", target, picks, trace_file, accuracy;
   std::string database = kDefaultDatabase;
   ShowOptions options;
 };
@@ -51,7 +51,7 @@ Result<Exit> show_ranges(const Graph& graph, const std::string& database, const 
 }
 
 Result<Exit> run_show(ShowArguments arguments, const Context& context) {
-  LW_TRY(const Graph graph, Graph::load(arguments.file));
+  LW_TRY(const Graph graph, load_graph(arguments.file, arguments.accuracy));
   if (arguments.form == kRanges) return show_ranges(graph, arguments.database, context);
   arguments.options.target = host_target();
   if (!arguments.target.empty()) {
@@ -86,6 +86,7 @@ void add_show(CLI::App& app, Context& context) {
   command->add_option("--picks", arguments->picks, "choices of the template: \"tile_m=64 tile_n=128\"");
   command->add_option("--trace", arguments->trace_file,
                       "a file with a trace to replay instead of a template");
+  add_accuracy_option(command, arguments->accuracy);
   set_body(command, context, [arguments, &context] { return run_show(*arguments, context); });
 }
 

@@ -67,9 +67,9 @@ Result<std::vector<TuneReport>> watch(TuneOptions options, double budget_s, cons
 }
 
 Result<Exit> run_tune(TuneArguments arguments, const Context& context) {
-  const bool has_shapes = !arguments.shapes.probes.empty() || !arguments.shapes.counted_in.empty();
+  const bool has_shapes = !arguments.shapes.probes.empty() || !arguments.shapes.counted_in.empty() || !arguments.shapes.accuracy.empty();
   if (arguments.wanted == !arguments.files.empty() || (arguments.wanted && has_shapes))
-    return Error{ErrorCode::wrong_arguments, "tune", arguments.wanted ? "--wanted beside files, --shapes or --shapes-from" : "neither files nor --wanted",
+    return Error{ErrorCode::wrong_arguments, "tune", arguments.wanted ? "--wanted beside files, --shapes, --shapes-from or --accuracy" : "neither files nor --wanted",
                  "", "graph files, with shapes or without; or --wanted alone, which takes what programs asked the database for"};
   LW_TRY(const double budget_s, parse_duration_s(arguments.budget));
   arguments.options.cost_model = !arguments.no_cost_model;
@@ -98,7 +98,7 @@ Result<std::vector<TuneReport>> tune_files(const std::vector<std::string>& files
                                            const ShapeRequest& shapes, const Context& context) {
   std::vector<TuneJob> jobs;
   for (const std::string& file : files) {
-    LW_TRY(Graph graph, Graph::load(file));
+    LW_TRY(Graph graph, load_graph(file, shapes.accuracy));
     LW_TRY(auto probes, parse_probes(shapes.probes, graph));
     std::vector<ShapeCount> counts;
     if (!shapes.counted_in.empty()) {
@@ -143,6 +143,7 @@ void add_tune(CLI::App& app, Context& context) {
   tune->add_option("--device", arguments->options.device,
                    "cpu, cuda or cuda:N (+reused: measure with buffers that stay in the caches)")
       ->default_val("cpu");
+  add_accuracy_option(tune, arguments->shapes.accuracy);
   set_body(tune, context, [arguments, &context] { return run_tune(*arguments, context); });
 
   auto database = std::make_shared<std::string>();

@@ -9,10 +9,11 @@
 
 namespace loopwright::cli {
 
-/// Shapes that a user named.
+/// What a user asked for of the graphs in the files.
 struct ShapeRequest {
   std::vector<std::string> probes;  ///< `tokens=4096,batch=2` each
   std::string counted_in;           ///< a file of read_shape_counts; empty: none
+  std::string accuracy;             ///< as for load_graph
 };
 
 /// The budget is for all files together; what one leaves goes to the next. `options` gives everything but target,

@@ -105,7 +105,7 @@ Status KeptDefaults::write_all() const {
     LW_TRY(const db::Digest toolchain, recorder.add_toolchain(toolchain_));
     for (const auto& [workload, defaults] : added_) {
       LW_CHECK(recorder.add_workload({.digest = workload.digest, .text = workload.text, .family = workload.family,
-                                      .accuracy = "strict"}));
+                                      .accuracy = std::string(name(workload.graph.accuracy()))}));
       for (const Default& d : defaults) {
         LW_TRY(const db::Digest candidate, recorder.add_candidate(make_row(workload, d)));
         LW_CHECK(recorder.put_artifact(candidate, toolchain, *d.variant.artifact));

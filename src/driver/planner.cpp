@@ -107,6 +107,7 @@ class Planner {
     touched_.push_back(std::move(touched));
     graph::Workload workload = graph::make_workload(graph);
     kernel.workload = workload.digest;
+    if (graph.accuracy() != Accuracy::strict) kernel.strict_workload = graph::make_strict(workload).digest;
     kernel.family = workload.family;
     for (const std::string& s : symbols) {
       const auto at = std::find(symbol_names_.begin(), symbol_names_.end(), s);

@@ -89,6 +89,13 @@ class Extractor {
     return parse_dtype(name) ? name + "_" : name;
   }
 
+  /// Whether an accuracy other than strict means anything for a node.
+  bool multiplies_f32(Id n) const {
+    const Node& node = g_.nodes()[n];
+    const Op* op = find_op(node.op);
+    return op != nullptr && op->kind == OpKind::contraction && g_.type(node.inputs[0]).dtype == DType::f32;
+  }
+
   void build(const std::vector<Id>& outputs) {
     group_.graph = Graph("group");
     for (Id n : leaves_) {
@@ -116,6 +123,7 @@ class Extractor {
       LW_BUG_IF(!made.ok(), "op of a group: " + made.error().message());
       made_[n] = *made;
     }
+    if (std::any_of(order_.begin(), order_.end(), [&](Id n) { return multiplies_f32(n); })) group_.graph.allow(g_.accuracy());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const Status status = group_.graph.output("o" + std::to_string(i), made_.at(outputs[i]));
       LW_BUG_IF(!status.ok(), "output of a group: " + status.error().message());

@@ -9,7 +9,8 @@
 namespace loopwright::graph {
 
 /// One kernel of a partitioned graph. `graph` is the group as a canonical graph of its own: inputs, ops and outputs are
-/// renamed i0.., t0.., o0.. and symbols s0.. in a fixed order, so that equal work gives equal text wherever it occurs.
+/// renamed i0.., t0.., o0.. and symbols s0.. in a fixed order, so that equal work gives equal text wherever it occurs. Only
+/// groups with products of f32 have the graph's accuracy, all others are strict.
 struct Group {
   Graph graph;
   std::vector<std::string> inputs;   ///< for each input of `graph`: the name of the value in the whole graph

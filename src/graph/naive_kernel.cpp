@@ -29,6 +29,7 @@ class Builder {
   explicit Builder(const Graph& g) : g_(g), live_(find_live(g)), buffers_(g.nodes().size()) {
     kernel_.name = g.name();
     kernel_.level = ir::Level::naive;
+    kernel_.accuracy = g.accuracy();
     for (const Symbol& s : g.symbols()) kernel_.symbols.push_back({s, ir::fresh_var(s.name)});
     for (const Node& node : g.nodes()) names_.insert(node.name);
   }

@@ -51,6 +51,7 @@ class Parser {
     if (in_.accept("input")) return input();
     if (in_.accept("output")) return output();
     if (in_.accept("update")) return update();
+    if (in_.at("accuracy") && in_.peek(1).kind == TokenKind::identifier) return accuracy();
     const Token at = in_.peek();
     LW_TRY(const std::string name,
            in_.expect_identifier("a statement (symbol, input, output, update, or `name = op(...)`)"));
@@ -62,6 +63,15 @@ class Parser {
     in_.next();
     LW_TRY(Value v, named_expression(name, at));
     names_[name] = v;
+    return Unit{};
+  }
+
+  Status accuracy() {
+    in_.next();
+    const auto accuracy = parse_accuracy(in_.peek().text);
+    if (!accuracy) return in_.unexpected("an accuracy", "strict or tf32");
+    in_.next();
+    g_.allow(*accuracy);
     return Unit{};
   }
 

@@ -65,6 +65,7 @@ bool is_name(std::string_view text) {
 std::string print_graph(const Graph& g) {
   text::Writer out;
   out.line("graph " + g.name());
+  if (g.accuracy() != Accuracy::strict) out.line("accuracy " + std::string(name(g.accuracy())));
   for (const Symbol& s : g.symbols())
     out.line("symbol " + s.name + " in " + std::to_string(s.lo) + ".." + std::to_string(s.hi));
   for (const Node& node : g.nodes()) out.line(node_text(g, node));

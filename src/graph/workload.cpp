@@ -52,6 +52,12 @@ Workload make_workload(const Graph& canonical_group) {
   return out;
 }
 
+Workload make_strict(const Workload& workload) {
+  Graph graph = workload.graph;
+  graph.allow(Accuracy::strict);
+  return make_workload(graph);
+}
+
 Result<Workload> parse_workload(std::string_view text) {
   if (!text.starts_with(kHeader)) {
     const std::string first(text.substr(0, std::min<std::size_t>(text.find('\n'), 64)));

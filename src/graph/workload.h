@@ -16,6 +16,8 @@ struct Workload {
 inline constexpr int kWorkloadVersion = 1;
 
 Workload make_workload(const Graph& canonical_group);
+/// The same work in strict accuracy: what serves it serves this workload too.
+Workload make_strict(const Workload& workload);
 Result<Workload> parse_workload(std::string_view text);
 
 }  // namespace loopwright::graph

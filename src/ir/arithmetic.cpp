@@ -92,6 +92,7 @@ std::optional<DType> result_dtype(UnaryOp op, DType a) {
     case UnaryOp::bit_not: return is_integer(a) ? std::optional(a) : std::nullopt;
     case UnaryOp::is_nan:
     case UnaryOp::is_inf: return is_float(a) ? std::optional(DType::boolean) : std::nullopt;
+    case UnaryOp::round_tf32: return a == DType::f32 ? std::optional(a) : std::nullopt;
     default: return is_float(a) ? std::optional(a) : std::nullopt;
   }
 }
@@ -247,6 +248,7 @@ double apply_double(UnaryOp op, double a) {
     case UnaryOp::ceil: return std::ceil(a);
     case UnaryOp::round: return std::nearbyint(a);
     case UnaryOp::trunc: return std::trunc(a);
+    case UnaryOp::round_tf32: return round_bits(a, 11, -136);  // what is too large becomes infinite as an f32
     case UnaryOp::logical_not:
     case UnaryOp::bit_not:
     case UnaryOp::is_nan:

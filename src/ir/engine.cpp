@@ -99,7 +99,9 @@ Result<BulkCopy> match_bulk_copy(const Loop& outer, const Facts& before) {
   } else if (!out_of_tile && !conditions.empty()) {
     return no_match("it leaves out elements of the tile", "a copy that is zero beyond its source alone");
   }
-  const auto* load = as<Load>(value);
+  const auto* unary = as<Unary>(value);
+  const bool rounded = unary != nullptr && unary->op == UnaryOp::round_tf32 && !out_of_tile;
+  const auto* load = as<Load>(rounded ? unary->a : value);
   if (load == nullptr || load->buffer->memory != (out_of_tile ? Memory::shared : Memory::global))
     return no_match("it computes or converts what it copies", "a copy between global and shared memory without casts");
   const Buffer& param = out_of_tile ? store->buffer : load->buffer;
@@ -108,7 +110,7 @@ Result<BulkCopy> match_bulk_copy(const Loop& outer, const Facts& before) {
     if (!keeps_inside(c, *param, index, facts)) return no_match("it leaves out elements that the parameter has", "a copy that leaves out what is beyond the parameter alone");
 
   BulkCopy out;
-  out.tile = out_of_tile ? load->buffer : store->buffer, out.param = param, out.out = out_of_tile;
+  out.tile = out_of_tile ? load->buffer : store->buffer, out.param = param, out.out = out_of_tile, out.rounded = rounded;
   const auto place = as_affine(simplify(linear_position(*out.tile, out_of_tile ? load->index : store->index), facts), nest->vars);
   if (!place) return no_match("an index of the tile is no sum of loops", "plain loops");
   std::map<Var, Expr> first;

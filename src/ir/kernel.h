@@ -37,9 +37,10 @@ struct Kernel {
   Level level = Level::naive;
   std::vector<Param> params;
   std::vector<SymbolParam> symbols;
-  Guard guard;           ///< what may be assumed beyond the symbols' ranges
-  bool contract = true;  ///< a*b+c may become one rounding (fused multiply-add)
-  Stmt body;             ///< Alloc of Memory::global inside it becomes workspace
+  Guard guard;                           ///< what may be assumed beyond the symbols' ranges
+  bool contract = true;                  ///< a*b+c may become one rounding (fused multiply-add)
+  Accuracy accuracy = Accuracy::strict;  ///< what steps may do beyond that
+  Stmt body;                             ///< Alloc of Memory::global inside it becomes workspace
 };
 
 /// The IR expression of a Dim, with the kernel's variables for its symbols. A symbol without a variable is a Bug.

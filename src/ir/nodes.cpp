@@ -10,12 +10,12 @@
 namespace loopwright::ir {
 namespace {
 
-constexpr std::array<std::string_view, 32> kUnaryNames = {
-    "neg", "abs",     "sign",  "logical_not", "bit_not", "exp",        "exp2",   "expm1",
-    "log", "log2",    "log1p", "sqrt",        "rsqrt",   "reciprocal", "cbrt",   "sin",
-    "cos", "tan",     "asin",  "acos",        "atan",    "sinh",       "cosh",   "tanh",
-    "erf", "sigmoid", "floor", "ceil",        "round",   "trunc",      "is_nan", "is_inf"};
-static_assert(kUnaryNames.size() == static_cast<std::size_t>(UnaryOp::is_inf) + 1);
+constexpr std::array<std::string_view, 33> kUnaryNames = {
+    "neg",  "abs",   "sign",  "logical_not", "bit_not",    "exp",       "exp2", "expm1",   "log",
+    "log2", "log1p", "sqrt",  "rsqrt",       "reciprocal", "cbrt",      "sin",  "cos",     "tan",
+    "asin", "acos",  "atan",  "sinh",        "cosh",       "tanh",      "erf",  "sigmoid", "floor",
+    "ceil", "round", "trunc", "is_nan",      "is_inf",     "round_tf32"};
+static_assert(kUnaryNames.size() == static_cast<std::size_t>(UnaryOp::round_tf32) + 1);
 
 constexpr std::array<std::string_view, 22> kBinaryNames = {
     "add", "sub", "mul", "div", "floor_div", "mod", "min", "max", "pow", "atan2", "fmod",

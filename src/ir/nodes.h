@@ -97,6 +97,7 @@ enum class UnaryOp : std::uint8_t {
   trunc,
   is_nan,
   is_inf,
+  round_tf32,  // of f32: to 10 bits behind the point, ties to even; in no graph, see the step round_factors
 };
 enum class BinaryOp : std::uint8_t {
   add,

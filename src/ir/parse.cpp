@@ -66,6 +66,13 @@ class KernelParser {
         if (!in_.at("on") && !in_.at("off")) return in_.unexpected("contract", "on or off");
         in_.next();
         LW_CHECK(in_.expect_line_end("contract"));
+      } else if (at_header("accuracy", TokenKind::identifier)) {
+        in_.next();
+        const auto accuracy = parse_accuracy(in_.peek().text);
+        if (!accuracy) return in_.unexpected("an accuracy", "strict or tf32");
+        out_.accuracy = *accuracy;
+        in_.next();
+        LW_CHECK(in_.expect_line_end("an accuracy"));
       } else {
         return Unit{};
       }

@@ -156,6 +156,7 @@ class Printer {
     if (!(k.guard == Guard{})) line("assume " + k.guard.text());
     line("level " + std::string(name(k.level)));
     if (!k.contract) line("contract off");
+    if (k.accuracy != Accuracy::strict) line("accuracy " + std::string(loopwright::name(k.accuracy)));
     --depth_;
     block(k.body);
   }

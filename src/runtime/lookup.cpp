@@ -105,6 +105,7 @@ Result<PlanSpec> find_plan(const std::vector<Layer>& layers, const std::string& 
 
 struct Lookup::Found {
   Variant variant;
+  bool is_stricter = false;  ///< of the strict workload
   bool is_stale = false;
   double distance = 0;    ///< between the devices
   std::size_t order = 0;  ///< layer first, then place within the file
@@ -115,9 +116,13 @@ KernelVariants Lookup::find_variants(const PlanKernel& kernel, const std::vector
   KernelVariants out;
   std::vector<Found> found;
   for (const Layer& layer : layers_)
-    if (layer.query) read_layer(layer, kernel, found, out);
+    if (layer.query) read_layer(layer, kernel, kernel.workload, found, out);
+  for (const Layer& layer : layers_)
+    if (layer.query && !kernel.strict_workload.empty()) read_layer(layer, kernel, kernel.strict_workload, found, out);
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    return std::tie(a.variant.match, a.is_stale, a.distance, a.order) < std::tie(b.variant.match, b.is_stale, b.distance, b.order);
+    const bool a_untuned = a.variant.match == Match::untuned, b_untuned = b.variant.match == Match::untuned;
+    return std::tie(a_untuned, a.is_stricter, a.variant.match, a.is_stale, a.distance, a.order) <
+           std::tie(b_untuned, b.is_stricter, b.variant.match, b.is_stale, b.distance, b.order);
   });
 
   std::vector<Found> tuned;
@@ -142,13 +147,13 @@ KernelVariants Lookup::find_variants(const PlanKernel& kernel, const std::vector
   return out;
 }
 
-void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vector<Found>& found,
+void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, const std::string& workload, std::vector<Found>& found,
                         KernelVariants& out) const {
   const db::Query& query = *layer.query;
-  if (auto workload = query.find_workload(kernel.workload); workload.ok()) {
-    if (out.workload_text.empty()) out.workload_text = workload->text;
+  if (auto row = query.find_workload(workload); row.ok()) {
+    if (out.workload_text.empty() && workload == kernel.workload) out.workload_text = row->text;
   }
-  auto list = query.find_variants(kernel.workload, describe_asker(device_, query));
+  auto list = query.find_variants(workload, describe_asker(device_, query));
   if (!list.ok()) {
     out.notes.push_back(layer.path + ": " + list.error().message());
     return;
@@ -198,7 +203,9 @@ void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vecto
     variant.loss_mean = row.best.mean_loss;
     variant.loss_worst = row.best.worst_loss;
     variant.match = row.quality;
-    found.push_back({std::move(variant), row.best.state == db::BestState::stale, row.distance, found.size()});
+    const bool is_stricter = workload != kernel.workload;
+    if (is_stricter) variant.label += " [strict]";
+    found.push_back({std::move(variant), is_stricter, row.best.state == db::BestState::stale, row.distance, found.size()});
   }
 }
 
@@ -238,7 +245,6 @@ void Lookup::add_compiled(KernelVariants& out) const {
 }
 
 std::string Lookup::explain(const PlanKernel& kernel, const Bindings& values) const {
-  constexpr std::size_t kAlternatives = 5;
   std::string out;
   for (const Layer& layer : layers_) {
     out += "  " + layer.path + ": ";
@@ -246,22 +252,24 @@ std::string Lookup::explain(const PlanKernel& kernel, const Bindings& values) co
       out += "not used\n";
       continue;
     }
-    auto answer =
-        layer.query->explain(kernel.workload, describe_asker(device_, *layer.query), values, kBlockAlignment);
-    if (!answer.ok()) {
-      out += std::string(name(answer.error().code)) + ": " + answer.error().found + "\n";
-      continue;
-    }
-    out += answer->summary + "\n";
-    for (const db::Considered& item : answer->considered)
-      out += "    " + label_of(item.variant.candidate) + ", " + item.variant.guard.text() + ": " +
-             item.reason + "\n";
-    for (std::size_t i = 0; i < std::min(kAlternatives, answer->alternatives.size()); ++i) {
-      const db::Alternative& item = answer->alternatives[i];
-      char ratio[64];
-      std::snprintf(ratio, sizeof ratio, "%.0f ns, %.2fx the best", item.median_ns, item.ratio);
-      out += "    measured nearby: " + label_of(item.candidate) + ": " + ratio + "\n";
-    }
+    out += explain_workload(*layer.query, kernel.workload, values);
+    if (!kernel.strict_workload.empty()) out += "    in strict accuracy: " + explain_workload(*layer.query, kernel.strict_workload, values);
+  }
+  return out;
+}
+
+std::string Lookup::explain_workload(const db::Query& query, const std::string& workload, const Bindings& values) const {
+  constexpr std::size_t kAlternatives = 5;
+  auto answer = query.explain(workload, describe_asker(device_, query), values, kBlockAlignment);
+  if (!answer.ok()) return std::string(name(answer.error().code)) + ": " + answer.error().found + "\n";
+  std::string out = answer->summary + "\n";
+  for (const db::Considered& item : answer->considered)
+    out += "    " + label_of(item.variant.candidate) + ", " + item.variant.guard.text() + ": " + item.reason + "\n";
+  for (std::size_t i = 0; i < std::min(kAlternatives, answer->alternatives.size()); ++i) {
+    const db::Alternative& item = answer->alternatives[i];
+    char ratio[64];
+    std::snprintf(ratio, sizeof ratio, "%.0f ns, %.2fx the best", item.median_ns, item.ratio);
+    out += "    measured nearby: " + label_of(item.candidate) + ": " + ratio + "\n";
   }
   return out;
 }

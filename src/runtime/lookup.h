@@ -37,7 +37,7 @@ struct KernelVariants {
   std::size_t stand_ins = 0;       ///< how many of the last variants are tuned ones outside their tuned range
 };
 
-/// Rows of all layers merged: tuned before untuned, then better matches, then what is not stale, then nearer devices, then
+/// Rows of all layers merged: tuned before untuned, then those of the kernel's own accuracy before strict ones, then better matches, then what is not stale, then nearer devices, then
 /// earlier layers, then the order within a file (narrow ranges first). Of equal guards and matches only the first is kept. Binaries that came from another
 /// machine's database are never loaded.
 class Lookup {
@@ -51,10 +51,13 @@ class Lookup {
 
  private:
   struct Found;
-  void read_layer(const Layer& layer, const PlanKernel& kernel, std::vector<Found>& found,
-                  KernelVariants& out) const;
+  /// Rows of `workload`, which is the kernel's own or the strict one.
+  void read_layer(const Layer& layer, const PlanKernel& kernel, const std::string& workload,
+                  std::vector<Found>& found, KernelVariants& out) const;
   static void add_stand_ins(const std::vector<Found>& tuned, KernelVariants& out);
   void add_compiled(KernelVariants& out) const;
+  std::string explain_workload(const db::Query& query, const std::string& workload,
+                               const Bindings& values) const;
 
   const std::vector<Layer>& layers_;
   const Device& device_;

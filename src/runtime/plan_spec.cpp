@@ -54,6 +54,7 @@ PlanTensor tensor_from(const Json& j) {
 PlanKernel kernel_from(const Json& j) {
   PlanKernel kernel;
   kernel.workload = j.at("workload").get<std::string>();
+  kernel.strict_workload = j.value("strict_workload", "");
   kernel.family = j.at("family").get<std::string>();
   kernel.args = j.at("args").get<std::vector<std::int32_t>>();
   kernel.symbols = j.at("symbols").get<std::vector<std::int32_t>>();
@@ -154,12 +155,14 @@ std::string PlanSpec::text() const {
                            {"shape", sizes_json(t.shape)},
                            {"strides", sizes_json(t.strides)}});
   Json& kernel_list = out["kernels"] = Json::array();
-  for (const PlanKernel& k : kernels)
+  for (const PlanKernel& k : kernels) {
     kernel_list.push_back({{"workload", k.workload},
                            {"family", k.family},
                            {"args", k.args},
                            {"symbols", k.symbols},
                            {"symbol_names", k.symbol_names}});
+    if (!k.strict_workload.empty()) kernel_list.back()["strict_workload"] = k.strict_workload;
+  }
   return out.dump();
 }
 

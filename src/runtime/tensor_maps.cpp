@@ -4,12 +4,17 @@ namespace loopwright::runtime {
 namespace {
 
 // CUtensorMapDataType and its neighbours.
-constexpr int kMapF16 = 6, kMapBf16 = 9;
+constexpr int kMapF16 = 6, kMapF32 = 7, kMapBf16 = 9, kMapTf32 = 11;
 constexpr int kNoInterleave = 0, kPromote256 = 3, kZeroBeyond = 0;
-constexpr std::int32_t kElementBytes = 2;
 
 /// CUtensorMapSwizzle for rows of a box of 32, 64 or 128 bytes; 0, no exchange, for others.
 int swizzle_of(std::int32_t row_bytes) { return row_bytes == 128 ? 3 : row_bytes == 64 ? 2 : row_bytes == 32 ? 1 : 0; }
+
+constexpr int kNoType = -1;
+int type_of(DType dtype, bool rounds_tf32) {
+  if (rounds_tf32) return dtype == DType::f32 ? kMapTf32 : kNoType;
+  return dtype == DType::bf16 ? kMapBf16 : dtype == DType::f16 ? kMapF16 : dtype == DType::f32 ? kMapF32 : kNoType;
+}
 
 Error refuse_map(std::string found, std::string works, ErrorCode code = ErrorCode::bad_artifact) {
   return {code, {}, std::move(found), {}, std::move(works)};
@@ -26,14 +31,14 @@ Result<TensorMaps> TensorMaps::make(const CudaDriver& driver, const Artifact& ar
   for (const TensorMap& m : launch.tensor_maps) {
     const std::size_t rank = m.shape.size(), arg = static_cast<std::size_t>(m.arg);
     const bool whole = m.arg >= 0 && arg < artifact.args.size() && rank >= 1 && rank <= kMostMapDims && m.box.size() == rank && m.strides_bytes.size() + 1 == rank;
-    const DType dtype = whole ? artifact.args[arg].dtype : DType::f32;
-    if (!whole || (dtype != DType::bf16 && dtype != DType::f16))
-      return refuse_map("a tensor map that fits no argument", "maps of bf16 and f16 arguments with up to five dimensions");
+    const int data_type = whole ? type_of(artifact.args[arg].dtype, m.rounds_tf32) : kNoType;
+    if (data_type == kNoType)
+      return refuse_map("a tensor map that fits no argument", "maps of bf16, f16 and f32 arguments with up to five dimensions");
     Map map;
     map.arg = arg;
-    map.data_type = dtype == DType::bf16 ? kMapBf16 : kMapF16;
+    map.data_type = data_type;
     map.rank = static_cast<std::uint32_t>(rank);
-    map.swizzle = swizzle_of(m.box[0] * kElementBytes);
+    map.swizzle = swizzle_of(m.box[0] * size_bytes(artifact.args[arg].dtype));
     for (std::size_t d = 0; d < rank; ++d) {
       map.shape[d] = FastSize(m.shape[d]);
       map.box[d] = static_cast<std::uint32_t>(m.box[d]);

@@ -16,7 +16,7 @@ constexpr std::size_t kMostDims = 5;
 std::string find_copy_obstacle(const ir::Kernel& k, const ir::BulkCopy& c, const ir::Facts& facts) {
   const std::int64_t bytes = size_bytes(c.param->dtype), row_bytes = c.columns * bytes;
   const std::string param = "`" + c.param->name + "`";
-  if (bytes != 2) return param + " has elements of " + std::to_string(bytes) + " bytes";
+  if (bytes != 2 && c.param->dtype != DType::f32) return param + " has elements of the dtype " + std::string(name(c.param->dtype));
   if (c.out && !is_param(k, c.param)) return param + " is no parameter";
   if (c.out && c.planes > 1) return "it copies " + std::to_string(c.planes) + " planes of rows";
   if (c.param->shape.size() > kMostDims) return param + " has more than five dimensions";

@@ -81,6 +81,7 @@ std::vector<std::string> Schedule::take(const void* erased) {
 }
 
 const Target& Schedule::target() const { return state_->target; }
+Accuracy Schedule::accuracy() const { return state_->kernel.accuracy; }
 
 std::vector<NestInfo> Schedule::nests() const {
   return ok() ? schedule::describe_nests(state_->kernel) : std::vector<NestInfo>{};
@@ -198,6 +199,11 @@ void Schedule::tensorize(const LoopId& row, const LoopId& column, const LoopId& 
 std::vector<LoopId> Schedule::separate(const LoopId& loop, bool rechecked) {
   const schedule::Step step = schedule::Separate{loop.name, rechecked};
   return as_loops(take(&step));
+}
+
+void Schedule::round_factors(const LoopId& loop) {
+  const schedule::Step step = schedule::RoundFactors{loop.name};
+  take(&step);
 }
 
 void Schedule::ring(const LoopId& loop, std::int64_t depth) {

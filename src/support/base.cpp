@@ -118,6 +118,13 @@ void append_indented(std::string& out, std::string_view prefix, std::string_view
 }  // namespace
 
 int size_bytes(DType dtype) { return row_of(dtype).bytes; }
+std::string_view name(Accuracy accuracy) { return accuracy == Accuracy::tf32 ? "tf32" : "strict"; }
+std::optional<Accuracy> parse_accuracy(std::string_view text) {
+  for (const Accuracy a : {Accuracy::strict, Accuracy::tf32})
+    if (name(a) == text) return a;
+  return std::nullopt;
+}
+
 std::string_view name(DType dtype) { return row_of(dtype).name; }
 
 std::optional<DType> parse_dtype(std::string_view text) {

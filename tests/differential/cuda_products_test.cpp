@@ -17,9 +17,12 @@ namespace {
 
 const Target kHopper = *Target::parse("cuda:sm_90a");
 
-std::string product_graph(const std::string& rows, std::int64_t n, std::int64_t k, const std::string& dtype, bool transposed, const std::string& result) {
+/// `dtype` tf32: f32 in that accuracy.
+std::string product_graph(const std::string& rows, std::int64_t n, std::int64_t k, std::string dtype, bool transposed, const std::string& result) {
+  const std::string accuracy = dtype == "tf32" ? "accuracy tf32\n" : "";
+  if (!accuracy.empty()) dtype = "f32";
   const auto dims = [](std::int64_t a, std::int64_t b) { return "[" + std::to_string(a) + ", " + std::to_string(b) + "]"; };
-  return "graph g\nsymbol m in 1..90\ninput x: " + dtype + "[" + rows + ", " + std::to_string(k) + "]\ninput w: " + dtype + (transposed ? dims(n, k) : dims(k, n)) +
+  return "graph g\n" + accuracy + "symbol m in 1..90\ninput x: " + dtype + "[" + rows + ", " + std::to_string(k) + "]\ninput w: " + dtype + (transposed ? dims(n, k) : dims(k, n)) +
          "\ninput b: " + dtype + "[" + std::to_string(n) + "]\np = matmul(x, w" + (transposed ? ", transpose_b=true" : "") + ")\noutput y = " + result + "\n";
 }
 
@@ -53,10 +56,10 @@ bool check_candidate(const std::string& graph_text, std::uint64_t seed, bool int
     const auto program = (*nvrtc)->compile({"product.cu", codegen::cuda_program(text->functions), kHopper.arch, {}});
     EXPECT_TRUE(program.ok()) << what << "\n" << program.error().message();
     if (!program.ok()) return false;
-    if (seed == 0 || kept.back().name == "parts") {
-      EXPECT_TRUE(program->report.diagnostics.empty()) << what << "\n" << program->log;
-      for (const codegen::KernelFigures& figures : program->report.kernels) EXPECT_EQ(figures.spill_store_bytes, 0) << what;
-    }
+    // Of narrow tiles ptxas may say (C7508) that it leaves the registers of the roles as they are: nobody needs more.
+    const bool may_keep_registers = seed != 0 && kept.back().name != "parts";
+    for (const codegen::PtxasDiagnostic& d : program->report.diagnostics) EXPECT_TRUE(may_keep_registers && d.code == "C7508") << what << "\n" << d.text;
+    for (const codegen::KernelFigures& figures : program->report.kernels) EXPECT_EQ(figures.spill_store_bytes, 0) << what;
   }
   if (!interpreted) return true;
   const Bindings bindings = loopwright::testing::random_bindings(*lowered, seed);
@@ -121,11 +124,59 @@ TEST(CudaProducts, large_ones_in_f32_are_of_parts_by_default) {
   EXPECT_NE(scheduled->trace.find("\nseparate "), std::string::npos);
 }
 
+TEST(CudaProducts, of_rounded_f32_mean_the_same) {
+  for (const char* rows : {"m", "1", "17", "70"}) {
+    EXPECT_TRUE(check_candidate(product_graph(rows, 136, 76, "tf32", true, "max(add(p, b), 0)"), 0, true)) << rows;
+    EXPECT_TRUE(check_candidate(product_graph(rows, 64, 136, "tf32", true, "p"), 0, true)) << rows;
+  }
+  int made = 0;
+  for (std::uint64_t seed = 1; seed <= 12; ++seed)
+    made += check_candidate(product_graph(seed % 2 == 0 ? "m" : "90", seed % 3 == 0 ? 128 : 136, 72, "tf32", true, seed % 4 < 2 ? "p" : "max(add(p, b), 0)"), seed, true,
+                            seed % 2 == 0 ? Picks{{"tensor", 1}, {"turns", 2}, {"tiles", 1}} : Picks{{"tensor", 1}}) ? 1 : 0;
+  EXPECT_GE(made, 4);
+}
+
+TEST(CudaProducts, are_rounded_only_where_that_is_allowed_and_rows_run_along_the_sum) {
+  const auto trace_of = [](const std::string& graph_text) {
+    const auto graph = Graph::parse(graph_text, "test.lw");
+    const auto job = driver::make_job(graph::make_workload(graph::group_ops(*graph)[0].graph));
+    Space space;
+    const auto scheduled = driver::run_template(*job, *driver::templates_for(*job, kHopper).front(), space, kHopper);
+    return scheduled.ok() ? scheduled->trace : scheduled.error().message();
+  };
+  const std::string inputs = "symbol m in 1..90\ninput x: f32[4096, 512]\ninput w: f32[1024, 512]\ninput v: f32[512, 1024]\n";
+  EXPECT_NE(trace_of("graph g\naccuracy tf32\n" + inputs + "output y = matmul(x, w, transpose_b=true)\n").find("\nround_factors "), std::string::npos);
+  for (const std::string& other : {"accuracy tf32\n" + inputs + "output y = matmul(x, v)\n", inputs + "output y = matmul(x, w, transpose_b=true)\n"}) {
+    const std::string trace = trace_of("graph g\n" + other);
+    EXPECT_EQ(trace.find("\nround_factors "), std::string::npos) << trace;
+    EXPECT_NE(trace.find("\nseparate "), std::string::npos) << trace;
+  }
+}
+
+TEST(CudaProducts, results_of_f32_leave_by_the_engine) {
+  for (const char* dtype : {"tf32", "f32"}) {
+    const auto graph = Graph::parse(product_graph("4096", 512, 512, dtype, true, "add(p, b)"), "test.lw");
+    const auto job = driver::make_job(graph::make_workload(graph::group_ops(*graph)[0].graph));
+    Space space(Picks{{"exit", 32}});
+    const auto scheduled = driver::run_template(*job, *driver::templates_for(*job, kHopper).front(), space, kHopper);
+    ASSERT_TRUE(scheduled.ok()) << scheduled.error().message();
+    const auto text = codegen::emit_cuda(*driver::lower_kernel(scheduled->kernel, kHopper), kHopper, "k");
+    ASSERT_TRUE(text.ok()) << text.error().message();
+    const auto& maps = text->launches.back().tensor_maps;
+    ASSERT_EQ(maps.size(), 3u) << scheduled->trace;
+    EXPECT_EQ(maps[2].box[0], 32);
+    EXPECT_FALSE(maps[2].rounds_tf32);
+    EXPECT_EQ(maps[0].rounds_tf32, std::string(dtype) == "tf32");
+  }
+}
+
 TEST(CudaProducts, random_picks_compile) {
   int made = 0;
   for (std::uint64_t seed = 1; seed <= 24; ++seed)
     made += check_candidate(product_graph(seed % 3 == 0 ? "33" : "m", 264, 200, seed % 2 == 0 ? "bf16" : "f16", seed % 4 < 2, "add(p, b)"), seed, seed % 8 == 0) ? 1 : 0;
   EXPECT_GE(made, 8);
+  for (std::uint64_t seed = 101; seed <= 112; ++seed) made += check_candidate(product_graph(seed % 3 == 0 ? "33" : "m", 264, 200, "tf32", true, "add(p, b)"), seed, false) ? 1 : 0;
+  EXPECT_GE(made, 12);
 }
 
 }  // namespace

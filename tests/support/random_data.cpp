@@ -57,10 +57,12 @@ bool is_close(double a, double b, const Tolerance& t) {
   return std::abs(a - b) <= t.relative * std::max({std::abs(a), std::abs(b), t.floor});
 }
 
-/// Of an output whose value may come through any of the kernel's own buffers: the widest of theirs.
+/// Of an output whose value may come through any of the kernel's own buffers: the widest of theirs, or what tf32 loses.
 Tolerance regrouped_in(const ir::Kernel& k, DType output) {
   Tolerance widest = regrouped(output);
   if (!is_float(output)) return widest;
+  if (k.accuracy == Accuracy::tf32)
+    widest = {std::max(widest.relative, 1e-3), 8};  // sums near zero lose as much as others
   ir::walk(
       k.body,
       [&](const ir::Stmt& s) {

@@ -46,8 +46,8 @@ struct LaunchContext {
 
 /// Whether a launch needs roles.
 bool has_ring(const ir::Stmt& s);
-/// Elements of two bytes in 128: the most columns that the copy engine takes at once, and that lie side by side.
-inline constexpr std::int64_t kBlockColumns = 64;
+/// Elements in 128 bytes: the most columns that the copy engine takes at once, and that lie side by side.
+inline std::int64_t block_columns(DType t) { return 128 / size_bytes(t); }
 
 class BodyEmitter {
  public:

@@ -1,5 +1,5 @@
 // Tiles that the copy engine takes away: threads fill them in shared memory, the engine reads them while the threads go on.
-// They lie as the engine reads them: in blocks of at most 64 columns, one behind the other, 16-byte units exchanged by the
+// They lie as the engine reads them: in blocks of at most 128 bytes of columns, one behind the other, 16-byte units exchanged by the
 // row.
 #include <algorithm>
 
@@ -22,12 +22,12 @@ constexpr std::int64_t kMatrices = 4;          ///< of one instruction
 constexpr std::int64_t kMatrixSide = 8;        ///< rows, and elements of a row
 constexpr std::int64_t kThreadsOfWarp = 32;
 
-/// A loop of two lanes around a store to one of the tiles.
+/// A loop of two lanes around a store of 16 bits each to one of the tiles.
 const ir::Store* find_pair(const Stmt& s, const std::map<ir::Buffer, ir::BulkCopy>& tiles) {
   const auto* l = ir::as<ir::Loop>(s);
   if (l == nullptr || l->kind != LoopKind::vectorize || ir::as_int(l->extent) != 2) return nullptr;
   const auto* store = ir::as<ir::Store>(l->body);
-  return store != nullptr && tiles.contains(store->buffer) ? store : nullptr;
+  return store != nullptr && tiles.contains(store->buffer) && size_bytes(store->buffer->dtype) == 2 ? store : nullptr;
 }
 
 }  // namespace
@@ -47,10 +47,10 @@ Status BodyEmitter::allocate_outgoing(const ir::Alloc& a) {
   return status;
 }
 
-/// Where an element of such a tile lies: in blocks of at most 64 columns, 16-byte units exchanged by the row.
+/// Where an element of such a tile lies: in blocks of columns, 16-byte units exchanged by the row.
 std::string BodyEmitter::place_in_blocks(const ir::Buffer& buffer, const Expr& linear) {
   const ir::BulkCopy& c = outgoing_.at(buffer);
-  const std::int64_t width = std::min(c.columns, kBlockColumns), units = width * 2 / kExchangedBytes;
+  const std::int64_t element = size_bytes(buffer->dtype), width = std::min(c.columns, block_columns(buffer->dtype)), units = width * element / kExchangedBytes;
   Expr place = linear;
   if (c.columns > width) {
     const auto n = [](std::int64_t v) { return ir::int_imm(v); };
@@ -58,12 +58,12 @@ std::string BodyEmitter::place_in_blocks(const ir::Buffer& buffer, const Expr& l
     place = ir::simplify(ir::floor_div(column, n(width)) * n(c.rows * width) + row * n(width) + ir::mod(column, n(width)), facts_);
   }
   const std::string at = name_value("unsigned", index(place));
-  return shared_.at(buffer) + "[" + at + " ^ " + at + " / " + std::to_string(kPatternBytes / 2) + " % " + std::to_string(units) + " * " + std::to_string(kExchangedBytes / 2) + "]";
+  return shared_.at(buffer) + "[" + at + " ^ " + at + " / " + std::to_string(kPatternBytes / element) + " % " + std::to_string(units) + " * " + std::to_string(kExchangedBytes / element) + "]";
 }
 
 /// A filled tile: the engine reads it while the threads go on.
 Status BodyEmitter::emit_outgoing(const ir::BulkCopy& c) {
-  const std::int64_t width = std::min(c.columns, kBlockColumns);
+  const std::int64_t width = std::min(c.columns, block_columns(c.tile->dtype));
   const int map = use_map(c);
   line("lw_outgoing_fence();");
   barrier();
@@ -73,7 +73,7 @@ Status BodyEmitter::emit_outgoing(const ir::BulkCopy& c) {
     for (std::size_t d = c.at.size(); d-- > 0;) at.push_back(index(c.at[d]));
     for (std::int64_t column = 0; column < c.columns; column += width) {
       std::string text = "lw_copy_out_" + std::to_string(at.size()) + "(lw_shared_address(" + shared_.at(c.tile) + ")" +
-                         (column > 0 ? " + " + std::to_string(column * c.rows * 2) : "") + ", &m" + std::to_string(map);
+                         (column > 0 ? " + " + std::to_string(column * c.rows * size_bytes(c.tile->dtype)) : "") + ", &m" + std::to_string(map);
       for (std::size_t d = 0; d < at.size(); ++d) text += ", " + at[d] + (d == 0 && column > 0 ? " + " + std::to_string(column) : "");
       line(text + ");");
     }

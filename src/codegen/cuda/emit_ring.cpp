@@ -1,8 +1,8 @@
 // Regions with a ring: warpgroups that multiply on tensor cores, and behind them one whose first thread feeds the copy
 // engine. All of them go through the loops around; each carries out its part of the ring (see ring_plan.h).
 //
-// A slot of a ring lies in shared memory as the engine writes it: blocks of 64 columns, one behind the other, in each its
-// rows of 128 bytes, 16-byte units exchanged by the row modulo 8. Only the engine and the tensor cores see it, so no index
+// A slot of a ring lies in shared memory as the engine writes it: blocks of columns, one behind the other, in each its
+// rows of 128 bytes (64 columns, of f32 32), 16-byte units exchanged by the row modulo 8. Only the engine and the tensor cores see it, so no index
 // of the kernel says so.
 #include <algorithm>
 
@@ -20,7 +20,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::int64_t kSummands = 16;           ///< of one instruction, for elements of two bytes
+constexpr std::int64_t kSummandBytes = 32;       ///< of one instruction
 constexpr std::int64_t kRowBytes = 128;
 constexpr std::int64_t kProducerThreads = 32;  ///< one warp
 constexpr std::int64_t kSlotAlignment = 1024;    ///< the pattern of exchanged units repeats
@@ -30,9 +30,9 @@ bool has_loop(const Stmt& s, LoopKind kind) { return !loops_of(s, kind).empty();
 /// Bytes from the begin of a slot to the element with this position in it.
 Expr bytes_in_slot(const Expr& position, const ir::BulkCopy& c, const ir::Facts& facts) {
   const auto n = [](std::int64_t v) { return ir::int_imm(v); };
-  const Expr row = ir::floor_div(position, n(c.columns)), column = ir::mod(position, n(c.columns));
-  return ir::simplify(ir::floor_div(column, n(kBlockColumns)) * n(c.all_rows() * kRowBytes) + row * n(kRowBytes) +
-                          ir::mod(position, n(kBlockColumns)) * n(2), facts);
+  const Expr row = ir::floor_div(position, n(c.columns)), column = ir::mod(position, n(c.columns)), block = n(block_columns(c.tile->dtype));
+  return ir::simplify(ir::floor_div(column, block) * n(c.all_rows() * kRowBytes) + row * n(kRowBytes) +
+                          ir::mod(position, block) * n(size_bytes(c.tile->dtype)), facts);
 }
 
 /// Whether a ring does more than copies and products: with the sums of its products.
@@ -80,7 +80,7 @@ Status BodyEmitter::place_rings(const Stmt& body) {
     if (c.out || c.rows % 8 != 0 || (depth != 0 && depth != elements / slot)) return refuse("slots of " + std::to_string(c.rows) + " rows in rings of different depths", "a multiple of 8 rows, one depth");
     depth = elements / slot;
     ring_offsets_[c.tile] = make_room(elements * size_bytes(c.tile->dtype));
-    for (std::int64_t column = 0; column < c.columns; column += kBlockColumns) bytes.push_back(c.all_rows() * kRowBytes);
+    for (std::int64_t column = 0; column < c.columns; column += block_columns(c.tile->dtype)) bytes.push_back(c.all_rows() * kRowBytes);
     ring_copies_.emplace(c.tile, c);
     use_map(c);
   }
@@ -291,11 +291,12 @@ Status BodyEmitter::emit_ring_ops(const std::vector<RingOp>& ops, const std::vec
 
 int BodyEmitter::use_map(const ir::BulkCopy& c) {
   TensorMap map;
+  map.rounds_tf32 = c.rounded;
   const std::size_t rank = c.param->shape.size();
   for (std::size_t d = rank; d-- > 0;)
-    map.box.push_back(static_cast<std::int32_t>(d + 1 == rank ? std::min(c.columns, kBlockColumns) : c.row_dim == d ? c.rows : c.plane_dim == d ? c.planes : 1));
+    map.box.push_back(static_cast<std::int32_t>(d + 1 == rank ? std::min(c.columns, block_columns(c.tile->dtype)) : c.row_dim == d ? c.rows : c.plane_dim == d ? c.planes : 1));
   for (std::size_t i = 0; i < launch_.maps.size(); ++i)
-    if (launch_.map_sources[i] == c.param && launch_.maps[i].box == map.box) return static_cast<int>(i);
+    if (launch_.map_sources[i] == c.param && launch_.maps[i] == map) return static_cast<int>(i);
   launch_.maps.push_back(std::move(map));
   launch_.map_sources.push_back(c.param);
   return static_cast<int>(launch_.maps.size()) - 1;
@@ -310,8 +311,9 @@ Status BodyEmitter::emit_bulk(const ir::Loop& l) {
   begin(c.at);
   std::vector<std::string> at;
   for (std::size_t d = c.at.size(); d-- > 0;) at.push_back(index(c.at[d]));
-  for (std::int64_t column = 0; column < c.columns; column += kBlockColumns) {
-    std::string text = "lw_copy_" + std::to_string(at.size()) + "(lw_base + " + std::to_string(ring_offsets_.at(c.tile) + column / kBlockColumns * c.all_rows() * kRowBytes) +
+  const std::int64_t block_width = block_columns(c.tile->dtype);
+  for (std::int64_t column = 0; column < c.columns; column += block_width) {
+    std::string text = "lw_copy_" + std::to_string(at.size()) + "(lw_base + " + std::to_string(ring_offsets_.at(c.tile) + column / block_width * c.all_rows() * kRowBytes) +
                        " + lw_slot * " + std::to_string(slot_bytes) + ", &m" + std::to_string(map) + ", ";
     for (std::size_t d = 0; d < at.size(); ++d) text += at[d] + (d == 0 && column > 0 ? " + " + std::to_string(column) : "") + ", ";
     line(text + "lw_full + lw_slot * 8);");
@@ -344,6 +346,8 @@ Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
   std::int64_t step_bytes[2][2];  // inside a block of columns, and from one to the next
   bool transposed[2];
   const ir::MatrixProduct::Operand* operands[] = {&p.a, &p.b};
+  const DType dtype = p.a.buffer->dtype;
+  const std::int64_t element = size_bytes(dtype), block_width = block_columns(dtype), summands = kSummandBytes / element;
   for (int i = 0; i < 2; ++i) {
     const ir::MatrixProduct::Operand& o = *operands[i];
     const auto copy = ring_copies_.find(o.buffer);
@@ -353,25 +357,26 @@ Status BodyEmitter::emit_matrix_product(const ir::Loop& l) {
     if ((transposed[i] ? o.reduction : o.along) != c.columns) return refuse("`" + o.buffer->name + "` is read across its rows", "rows of the tile as they are staged");
     Expr position = ir::simplify(ir::substitute(o.at, lets_) - ir::var(ring_->slot) * ir::int_imm(c.all_rows() * c.columns), facts_);
     if (!transposed[i]) {
-      first[i] = ir::as_int(ir::simplify(ir::mod(position, ir::int_imm(kBlockColumns)), facts_)).value_or(0) / kSummands * kSummands;
+      first[i] = ir::as_int(ir::simplify(ir::mod(position, ir::int_imm(block_width)), facts_)).value_or(0) / summands * summands;
       position = ir::simplify(position - ir::int_imm(first[i]), facts_);
     }
-    if (facts_.divisor(position) % kBlockColumns != 0) return refuse("a tile of `" + o.buffer->name + "` begins inside a block of 64 columns", "tiles of a multiple of 64");
+    if (facts_.divisor(position) % block_width != 0)
+      return refuse("a tile of `" + o.buffer->name + "` begins inside a block of " + std::to_string(block_width) + " columns", "tiles of a multiple of that");
     const Expr bytes = bytes_in_slot(position, c, facts_);
     begin({bytes});
     // From one block of 64 rows or columns to the next; not looked at where the summands lie side by side.
     const std::int64_t leading = transposed[i] ? c.all_rows() * kRowBytes : 16;
     descriptors[i] = name_value("unsigned long long", "lw_descriptor(lw_base + " + std::to_string(ring_offsets_.at(o.buffer)) + " + lw_slot * " +
-                                                          std::to_string(c.all_rows() * c.columns * 2) + " + " + index(bytes) + ", " + std::to_string(leading) + ")");
-    step_bytes[i][0] = transposed[i] ? kSummands * kRowBytes : kSummands * 2;
-    step_bytes[i][1] = transposed[i] ? kBlockColumns * kRowBytes : c.all_rows() * kRowBytes;
+                                                          std::to_string(c.all_rows() * c.columns * element) + " + " + index(bytes) + ", " + std::to_string(leading) + ")");
+    step_bytes[i][0] = transposed[i] ? summands * kRowBytes : kSummandBytes;
+    step_bytes[i][1] = transposed[i] ? block_width * kRowBytes : c.all_rows() * kRowBytes;
   }
   const bool begins = begun_.contains(p.acc) && begun_[p.acc].erase(*tile) > 0;
-  const std::string call = std::string("lw_wgmma_") + (p.a.buffer->dtype == DType::bf16 ? "bf16" : "f16") + "_" + std::to_string(p.n) + "_" + (transposed[0] ? "1" : "0") + (transposed[1] ? "1" : "0");
-  for (std::int64_t k = 0; k < p.k; k += kSummands) {
+  const std::string call = std::string("lw_wgmma_") + (dtype == DType::f32 ? "tf32" : std::string(name(dtype))) + "_" + std::to_string(p.n) + "_" + (transposed[0] ? "1" : "0") + (transposed[1] ? "1" : "0");
+  for (std::int64_t k = 0; k < p.k; k += summands) {
     const auto at = [&](int i) {
       const std::int64_t at_k = first[i] + k;
-      const std::int64_t bytes = at_k / kBlockColumns * step_bytes[i][1] + at_k % kBlockColumns / kSummands * step_bytes[i][0];
+      const std::int64_t bytes = at_k / block_width * step_bytes[i][1] + at_k % block_width / summands * step_bytes[i][0];
       return descriptors[i] + " + " + std::to_string(bytes / 16);
     };
     line(call + (begins && k == 0 ? "z" : "") + "(" + f.name + "[" + std::to_string(*tile) + "], " + at(0) + ", " + at(1) + ");");

@@ -61,6 +61,7 @@ std::string float_unary(UnaryOp op, DType t, const std::string& a) {
     case UnaryOp::neg: return "(-" + a + ")";
     case UnaryOp::sign: return call("lw_sign" + suffix, a);
     case UnaryOp::sigmoid: return call("lw_sigmoid" + suffix, a);
+    case UnaryOp::round_tf32: return call("lw_round_tf32", a);
     case UnaryOp::reciprocal: return wide ? infix("1.0", "/", a) : call("__frcp_rn", a);
     case UnaryOp::is_nan: return infix(a, "!=", a);
     case UnaryOp::is_inf: return infix(call(wide ? "fabs" : "fabsf", a), "==", c_number(HUGE_VAL, t));

@@ -66,6 +66,9 @@ constexpr Definition kDefinitions[] = {
      "float lw_divide(float a, float b, float r) { float q = a * r, e = __fmaf_rn(-q, b, a), c = __fmaf_rn(e, r, q); return c == c ? c : q; }"},
     {"lw_sign_f32", "float lw_sign_f32(float a) { return a == 0.0f || a != a ? a : copysignf(1.0f, a); }"},
     {"lw_sign_f64", "double lw_sign_f64(double a) { return a == 0.0 || a != a ? a : copysign(1.0, a); }"},
+    {"lw_round_tf32",
+     "float lw_round_tf32(float a) { unsigned b = __float_as_uint(a);\n"
+     "  return (b & 0x7f800000u) == 0x7f800000u ? a : __uint_as_float((b + 0xfffu + (b >> 13 & 1u)) & 0xffffe000u); }"},
     // Of 1 and more: no denormal operand, 1 ulp.
     {"lw_reciprocal", "float lw_reciprocal(float a) { float r; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(a)); return r; }"},
     {"lw_sigmoid_f32", "float lw_sigmoid_f32(float a) { return lw_reciprocal(1.0f + expf(-a)); }"},

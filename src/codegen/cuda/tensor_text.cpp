@@ -73,16 +73,16 @@ std::string accumulators(std::int64_t count, const std::string& way = "+f") {
   return out;
 }
 
-/// `bf16_128_01`: dtype, columns, which operands lie with their summands apart; and `z` where the sum begins with it.
+/// `bf16_128_01`: dtype (`tf32`: of f32, whose summands lie side by side), columns, which operands lie with their summands apart; and `z` where the sum begins with it.
 std::string product_text(const std::string& name) {
   const std::size_t first = name.find('_'), second = name.rfind('_');
   const std::string dtype = name.substr(0, first), columns = name.substr(first + 1, second - first - 1), apart = name.substr(second + 1);
   const std::int64_t held = std::atoll(columns.c_str()) / 2;
-  const bool begins = apart.back() == 'z';
+  const bool begins = apart.back() == 'z', is_wide = dtype == "tf32";
   const std::string a = "%" + std::to_string(held), b = "%" + std::to_string(held + 1);
   return std::string(kFunction) + "void lw_wgmma_" + name + "(float (&d)[" + std::to_string(held) + "], unsigned long long a, unsigned long long b) {\n" +
-         "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n" + columns + "k16.f32." + dtype + "." + dtype + " {" + operands(held) + "}, " + a + ", " + b + (begins ? ", 0, 1, 1, " : ", 1, 1, 1, ") + apart[0] + ", " +
-         apart[1] + ";\"\n    : " + accumulators(held, begins ? "=f" : "+f") + " : \"l\"(a), \"l\"(b));\n}\n";
+         "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n" + columns + (is_wide ? "k8" : "k16") + ".f32." + dtype + "." + dtype + " {" + operands(held) + "}, " + a + ", " + b + (begins ? ", 0, 1, 1" : ", 1, 1, 1") +
+         (is_wide ? "" : std::string(", ") + apart[0] + ", " + apart[1]) + ";\"\n    : " + accumulators(held, begins ? "=f" : "+f") + " : \"l\"(a), \"l\"(b));\n}\n";
 }
 
 /// The place of a box as parameters of a function, and as operands of its assembly, from %2 on.

@@ -23,7 +23,8 @@ bool is_exact(UnaryOp op) {
     case UnaryOp::round:
     case UnaryOp::trunc:
     case UnaryOp::is_nan:
-    case UnaryOp::is_inf: return true;
+    case UnaryOp::is_inf:
+    case UnaryOp::round_tf32: return true;
     default: return false;
   }
 }
@@ -72,10 +73,23 @@ llvm::Value* OpEmitter::emit_float(UnaryOp op, DType t, V a) {
     case UnaryOp::is_nan: return b_.CreateFCmpUNO(a, a);
     case UnaryOp::is_inf: return b_.CreateFCmpOEQ(intrinsic(llvm::Intrinsic::fabs), llvm::ConstantFP::get(type, INFINITY));
     case UnaryOp::reciprocal: return b_.CreateFDiv(one, a);
+    case UnaryOp::round_tf32: return round_tf32(a);
     case UnaryOp::logical_not:
     case UnaryOp::bit_not: throw_bug(__FILE__, __LINE__, "float operation", std::string(name(t)));
     default: return math_.emit(op, a);
   }
+}
+
+llvm::Value* OpEmitter::round_tf32(V a) {
+  constexpr std::uint32_t kCut = 0x1fff, kExponent = 0x7f800000;
+  llvm::Type* word = b_.getInt32Ty();
+  if (auto* lanes = llvm::dyn_cast<llvm::VectorType>(a->getType())) word = llvm::VectorType::get(word, lanes->getElementCount());
+  const auto n = [&](std::uint32_t v) { return llvm::ConstantInt::get(word, v); };
+  const V bits = b_.CreateBitCast(a, word);
+  const V up = b_.CreateAdd(n(kCut / 2), b_.CreateAnd(b_.CreateLShr(bits, n(13)), n(1)));
+  const V rounded = b_.CreateAnd(b_.CreateAdd(bits, up), n(~kCut));
+  const V is_number = b_.CreateICmpNE(b_.CreateAnd(bits, n(kExponent)), n(kExponent));
+  return b_.CreateSelect(is_number, b_.CreateBitCast(rounded, a->getType()), a);
 }
 
 llvm::Value* OpEmitter::emit_int(UnaryOp op, DType t, V a) {

@@ -34,6 +34,7 @@ class OpEmitter {
   V power(DType t, V a, V b);
   V pick(bool larger, V a, V b);
   V floored_mod(V a, V b);
+  V round_tf32(V a);
   V arithmetic(llvm::Instruction::BinaryOps op, V a, V b);
 
   llvm::IRBuilder<>& b_;

@@ -25,7 +25,7 @@ Result<Applied> apply(const ir::Kernel& k, const Bulk& step) {
   }
   if (!obstacle.empty())
     return rejected(ErrorCode::illegal_bind, "the engine cannot do this copy: " + obstacle, k, site.stmt(),
-                    "the copy back of a whole tile that hold keeps in shared memory, to a dense 16-bit parameter, with assume_alignment 16");
+                    "the copy back of a whole tile that hold keeps in shared memory, to a dense 16-bit or f32 parameter, with assume_alignment 16");
   return Applied{edit(k, {{site.stmt().get(), ir::loop(l.var, l.extent, l.body, ir::LoopKind::bulk)}}), {}};
 }
 

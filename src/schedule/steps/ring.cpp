@@ -54,7 +54,7 @@ Result<Applied> apply(const ir::Kernel& k, const Ring& step) {
     const std::string obstacle = !matched.ok() ? matched.error().found : matched->tile != c.buffer ? "it fills another buffer" : find_copy_obstacle(k, *matched, facts);
     if (!obstacle.empty())
       return rejected(kNoRing, "the engine cannot fill `" + c.buffer->name + "`: " + obstacle, k, c.copy,
-                      "staged tiles of dense 16-bit parameters with rows of 128 bytes, assume_alignment 16, and rows of the source of a multiple of 16 bytes");
+                      "staged tiles of dense 16-bit or f32 parameters with rows of 128 bytes, assume_alignment 16, and rows of the source of a multiple of 16 bytes");
   }
   const Expr slot = ir::mod(ir::var(l.var), ir::int_imm(step.depth));
   std::vector<Stmt> items;

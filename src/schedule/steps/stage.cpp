@@ -113,8 +113,8 @@ std::vector<Expr> layout_shape(const Layout& layout, const ir::Facts& facts) {
   return shape;
 }
 
-/// for p: copy[p] = buffer[base + position of p], or zero where that is beyond the region or the buffer.
-Stmt make_copy(const ir::Buffer& buffer, const ir::Buffer& copy, const Layout& layout,
+/// for p: copy[p] = buffer[base + position of p], or zero where that is beyond the region or the buffer. `rounded`: to tf32.
+Stmt make_copy(const ir::Buffer& buffer, const ir::Buffer& copy, bool rounded, const Layout& layout,
                const std::vector<Var>& loops, ir::Facts facts) {
   for (std::size_t i = 0; i < loops.size(); ++i) facts.bind_loop(loops[i], copy->shape[i]);
   std::vector<Expr> index(layout.region.size()), target;
@@ -137,6 +137,7 @@ Stmt make_copy(const ir::Buffer& buffer, const ir::Buffer& copy, const Layout& l
   }
   for (const Var& v : loops) target.push_back(ir::var(v));
   Expr value = ir::cast(ir::load(buffer, index), copy->dtype);
+  if (rounded) value = ir::unary(ir::UnaryOp::round_tf32, value);
   if (const Expr inside = conjunction(conditions))
     value = ir::select(inside, value, ir::constant(0, copy->dtype));
   Stmt s = ir::store(copy, target, value);
@@ -150,24 +151,29 @@ bool feeds_fragment(const Stmt& body) {
   return std::any_of(written.begin(), written.end(), [](const ir::Buffer& b) { return b->memory == ir::Memory::fragment; });
 }
 
-/// The body with a buffer of the casts' dtype in place of `buffer` and the casts around its reads.
+/// The body with a buffer of the casts' dtype in place of `buffer` and the casts around its reads; or with one of the same
+/// dtype, where all of them are rounded to tf32.
 struct Converted {
   ir::Buffer buffer;
   Stmt body;
+  bool rounded = false;
 };
 Result<Converted> convert_reads(const ir::Kernel& k, const Stmt& body, const ir::Buffer& buffer) {
   Converted out{nullptr, nullptr};
   bool several = false;
   out.body = ir::rewrite(body, [&](const Expr& e) {
     const auto* c = as<ir::Cast>(e);
-    const auto* l = c != nullptr ? as<ir::Load>(c->a) : nullptr;
+    const auto* u = as<ir::Unary>(e);
+    const bool rounds = u != nullptr && u->op == ir::UnaryOp::round_tf32;
+    const auto* l = c != nullptr ? as<ir::Load>(c->a) : rounds ? as<ir::Load>(u->a) : nullptr;
     if (l == nullptr || l->buffer != buffer) return e;
     if (out.buffer == nullptr) {
       ir::BufferInfo info = *buffer;
       info.dtype = e->dtype;
       out.buffer = std::make_shared<const ir::BufferInfo>(std::move(info));
+      out.rounded = rounds;
     }
-    several = several || out.buffer->dtype != e->dtype;
+    several = several || out.buffer->dtype != e->dtype || out.rounded != rounds;
     return several ? e : ir::load(out.buffer, l->index);
   }, [](const Stmt& s) { return s; });
   for (const Access& a : collect_accesses(out.body))
@@ -257,7 +263,7 @@ Result<Applied> apply(const ir::Kernel& k, const Stage& step) {
   for (std::size_t i = 0; i < copy->shape.size(); ++i)
     loops.push_back(names.var(copy->name + "_" + std::to_string(i)));
   const Stmt moved = redirect(source.body, facts, {{source.buffer, copy}}, layout_index(layout));
-  const Stmt inside = ir::alloc(copy, ir::seq({make_copy(buffer, copy, layout, loops, facts), moved}));
+  const Stmt inside = ir::alloc(copy, ir::seq({make_copy(buffer, copy, source.rounded, layout, loops, facts), moved}));
   Applied out{k, {}};
   if (step.loop.empty()) {
     span.before.push_back(inside);

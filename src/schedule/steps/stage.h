@@ -8,7 +8,7 @@
 // `order` permutes the dimensions; each factor above 1 in `tiles` (one a dimension of the buffer) moves an innermost
 // tile of that dimension to the end. What feeds a fragment is staged in whole tiles. Positions beyond the region or
 // the buffer hold zero. `at *` stages the whole buffer at the start of the kernel, an intermediate behind the nest that
-// computes it. Conditions in the body that only kept such positions away go (see drop_guards). With `converted`, every read of the body goes through a cast to one dtype, and the copy holds what the cast gives.
+// computes it. Conditions in the body that only kept such positions away go (see drop_guards). With `converted`, every read of the body goes through a cast to one dtype, or is rounded to tf32, and the copy holds what that gives.
 // Legality: the body reads the buffer and does not write it, nothing around the loop writes it, and it is an input or
 // written in full before. Rejections: illegal_stage (says which), bad_argument (order, tiles), unknown_buffer,
 // unknown_loop; too_large or illegal_stage where the region does not fit `registers`.

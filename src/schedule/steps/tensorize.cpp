@@ -19,6 +19,9 @@ bool lies_in_fragment(const ir::Buffer& b) { return b->memory == ir::Memory::fra
 
 /// What keeps a warp from the product of what its lanes hold; empty for nothing.
 std::string find_warp_obstacle(const ir::MatrixProduct& p) {
+  const DType t = p.a.buffer->dtype;
+  if (t != p.b.buffer->dtype || (t != DType::bf16 && t != DType::f16))
+    return "tiles of " + std::string(name(t)) + " and " + std::string(name(p.b.buffer->dtype)) + ", not both bf16 or both f16";
   if (p.m != 16 || p.n != 8) return std::to_string(p.m) + " rows and " + std::to_string(p.n) + " columns, not 16 and 8";
   if (p.k != 16 && p.k != 32 && p.k != 64) return std::to_string(p.k) + " summands, not 16, 32 or 64";
   for (const auto* o : {&p.a, &p.b}) {
@@ -45,19 +48,35 @@ std::string find_group_obstacle(const ir::MatrixProduct& p) {
   return {};
 }
 
+/// Whether all that is written to an f32 tile is rounded to tf32: tensor cores would cut the other bits off.
+bool is_rounded(const ir::Kernel& k, const ir::Buffer& tile) {
+  bool rounded = true;
+  ir::walk(k.body, [&](const Stmt& s) {
+    const auto* x = as<ir::Store>(s);
+    if (x == nullptr || x->buffer != tile) return;
+    const auto* chosen = as<ir::Select>(x->value);
+    const auto* value = as<ir::Unary>(chosen != nullptr ? chosen->a : x->value);
+    const auto* other = chosen != nullptr ? as<ir::FloatImm>(chosen->b) : nullptr;
+    rounded = rounded && value != nullptr && value->op == ir::UnaryOp::round_tf32 && (chosen == nullptr || (other != nullptr && other->value == 0));
+  }, [](const Expr&) {});
+  return rounded;
+}
+
 /// What keeps tensor cores from the product; empty for nothing.
-std::string find_product_obstacle(const ir::MatrixProduct& p) {
+std::string find_product_obstacle(const ir::Kernel& k, const ir::MatrixProduct& p) {
   const bool of_fragments = lies_in_fragment(p.a.buffer) || lies_in_fragment(p.b.buffer);
-  if (of_fragments && p.m % 64 == 0) return find_group_obstacle(p);
-  const DType t = p.a.buffer->dtype;
-  if (t != p.b.buffer->dtype || (t != DType::bf16 && t != DType::f16))
-    return "tiles of " + std::string(name(t)) + " and " + std::string(name(p.b.buffer->dtype)) + ", not both bf16 or both f16";
-  if (of_fragments) return find_warp_obstacle(p);
+  if (of_fragments) return p.m % 64 == 0 ? find_group_obstacle(p) : find_warp_obstacle(p);
   if (p.m != 64) return std::to_string(p.m) + " rows, not 64";
   if (p.n % 8 != 0 || p.n < 8 || p.n > 256) return std::to_string(p.n) + " columns, no multiple of 8 up to 256";
-  if (p.k % 16 != 0) return std::to_string(p.k) + " summands, no multiple of 16";
+  const DType t = p.a.buffer->dtype;
+  if (t != p.b.buffer->dtype || (t != DType::bf16 && t != DType::f16 && t != DType::f32))
+    return "tiles of " + std::string(name(t)) + " and " + std::string(name(p.b.buffer->dtype)) + ", not both bf16, f16 or f32";
+  const std::int64_t summands = 32 / size_bytes(t);  // of one instruction
+  if (p.k % summands != 0) return std::to_string(p.k) + " summands, no multiple of " + std::to_string(summands);
   for (const auto* o : {&p.a, &p.b}) {
     if (o->buffer->memory != ir::Memory::shared) return "`" + o->buffer->name + "` is not in shared memory";
+    if (t == DType::f32 && o->reduction != 1) return "summands of the f32 tile `" + o->buffer->name + "` do not lie side by side";
+    if (t == DType::f32 && !is_rounded(k, o->buffer)) return "`" + o->buffer->name + "` is not rounded to tf32";
     if (o == &p.b && o->reduction != 1 && p.n % 64 != 0) return std::to_string(p.n) + " columns, no multiple of 64 where they lie side by side in `" + o->buffer->name + "`";
     if (o->along != 1 && o->reduction != 1) return "`" + o->buffer->name + "` is read in strides along both loops";
   }
@@ -145,9 +164,9 @@ Result<Applied> apply(const ir::Kernel& k, const Tensorize& step) {
   const Stmt nest = ir::loop(l.var, l.extent, inside, ir::LoopKind::mma);
   const auto product = ir::match_matrix_product(std::get<ir::Loop>(nest->v), facts_before(k, site));
   if (!product.ok()) return rejected(kNoTensor, product.error().found, k, site.stmt(), product.error().works);
-  if (const std::string obstacle = find_product_obstacle(*product); !obstacle.empty())
+  if (const std::string obstacle = find_product_obstacle(k, *product); !obstacle.empty())
     return rejected(kNoTensor, obstacle, k, site.stmt(),
-                    "64 rows, a multiple of 8 columns, bf16 or f16 tiles staged in shared memory and an accumulator held in a fragment; or 16 (or a multiple of 64) rows, 8 columns and tiles in fragments");
+                    "64 rows, a multiple of 8 columns, tiles of bf16, f16 or rounded f32 staged in shared memory and an accumulator held in a fragment; or 16 (or a multiple of 64) rows, 8 columns and tiles in fragments");
   Stmt out = nest;
   for (std::size_t c = conditions.size(); c-- > 0;) out = ir::if_then(conditions[c], out);
   return Applied{edit(k, {{site.stmt().get(), out}}), {}};

@@ -7,8 +7,9 @@
 // Which instruction, how the tiles lie in shared memory and which thread holds what of `acc` follow when the text is
 // written. Conditions that are the same for the whole tile go outside, those beyond which both tiles were staged as
 // zeros go altogether. Legality: the three loops are one nest, in this order, around one update; 64 rows, a multiple of 8
-// up to 256 columns, summands a multiple of 16; both tiles bf16 or both f16, in shared memory, each walked through in steps of one
-// along one of its loops; the accumulator is f32 and a fragment with rows of exactly the columns, or stands on its side. Or a
+// up to 256 columns, summands a multiple of 16 (of f32: 8); both tiles bf16, both f16, or both f32 rounded to tf32 as they were
+// filled (round_factors, stage .. converted), in shared memory, each walked through in steps of one along one of its loops, which
+// for f32 is the reduction; the accumulator is f32 and a fragment with rows of exactly the columns, or stands on its side. Or a
 // product of one warp: 16 rows, 8 columns and 16, 32 or 64 summands, both tiles staged in fragments, summands side by side.
 // Or one of a warpgroup, behind the tile that its sums belong to: a multiple of 64 rows and of 8 columns, at most 64 summands,
 // both tiles bf16, f16 or f32 and staged in fragments that nothing else reads.

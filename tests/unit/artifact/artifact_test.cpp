@@ -15,7 +15,7 @@ Artifact example() {
             {"y", DType::bf16, ArgRole::output, {}, {}}};
   a.guard = *Guard::parse("tokens % 8, align 64");
   a.launches = {CpuLaunch{2, SizeExpr::apply(SizeExpr::Op::ceil_div, n, 8), 4096},
-                CudaLaunch{"k", {n, 1, 1}, {128, 1, 1}, {2, 1, 1}, 1024, true, true, {TensorMap{0, {8, n}, {16}, {64, 128}}}}};
+                CudaLaunch{"k", {n, 1, 1}, {128, 1, 1}, {2, 1, 1}, 1024, true, true, {TensorMap{0, {8, n}, {16}, {64, 128}}, TensorMap{1, {n}, {}, {32}, true}}}};
   a.image = {1, 2, 3, 0xff};
   return a;
 }

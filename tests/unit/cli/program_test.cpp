@@ -281,6 +281,24 @@ TEST_F(Program, AFileThatWasChangedSinceItWasTunedIsNotTakenForWhatItWas) {
   EXPECT_EQ(run({"lookup", "small", "--db", database}).exit, 0) << "a name is a name";
 }
 
+TEST_F(Program, AnAccuracyIsPartOfTheGraphAndACpuTunesTheStrictWorkload) {
+  const std::string database = file("t.db");
+  const std::string product =
+      write("product.lw", "graph product\ninput x: f32[32, 16]\ninput w: f32[16, 8]\noutput y = matmul(x, w)\n");
+  ASSERT_EQ(run({"tune", product, "--accuracy", "tf32", "--db", database, "--max-trials", "1", "--budget", "20s"}).exit, 0);
+  const Ended found = run({"--json", "lookup", product, "--accuracy", "tf32", "--db", database});
+  ASSERT_EQ(found.exit, 0) << found.err;
+  EXPECT_TRUE(json::parse(found.out)[0].at("tuned")) << found.out;
+  EXPECT_NE(found.out.find("[strict]"), std::string::npos) << found.out;
+  EXPECT_EQ(run({"lookup", product, "--db", database}).exit, 1) << "the stored plan is of the other class";
+  for (const char* accuracy : {"strict", "tf32"}) {
+    EXPECT_EQ(run({"run", product, "--accuracy", accuracy, "--db", database, "--on-miss", "strict"}).exit, 0) << accuracy;
+    EXPECT_EQ(run({"show", product, "ranges", "--accuracy", accuracy, "--db", database}).exit, 0) << accuracy;
+  }
+  EXPECT_NE(run({"show", product, "--accuracy", "tf32"}).out.find("graph product\naccuracy tf32\n"), std::string::npos);
+  EXPECT_EQ(run({"show", product, "--accuracy", "fast"}).exit, 1);
+}
+
 TEST_F(Program, AStoredPlanWithOtherTensorsThanItsGraphIsDamage) {
   const std::string database = file("t.db");
   ASSERT_EQ(run({"tune", small_graph(), "--db", database, "--max-trials", "1", "--budget", "20s"}).exit, 0);

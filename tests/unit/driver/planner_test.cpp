@@ -42,5 +42,23 @@ TEST(Planner, an_update_stays_behind_what_reads_the_old_contents) {
   EXPECT_EQ(spec.tensors[static_cast<std::size_t>(spec.kernels[touching[0]].args.back())].name, "b");
 }
 
+TEST(Planner, a_kernel_with_tf32_names_the_strict_one) {
+  const std::string body = "input x: f32[64, 64]\ninput w: f32[64, 64]\np = matmul(x, w)\noutput s = sum(exp(p), axes=[1])\n";
+  const auto strict = plan_graph(*Graph::parse("graph g\n" + body)), loose = plan_graph(*Graph::parse("graph g\naccuracy tf32\n" + body));
+  ASSERT_TRUE(strict.ok() && loose.ok());
+  ASSERT_EQ(loose->spec.kernels.size(), strict->spec.kernels.size());
+  EXPECT_NE(loose->spec.graph_digest, strict->spec.graph_digest);
+  int products = 0;
+  for (std::size_t k = 0; k < loose->spec.kernels.size(); ++k) {
+    const PlanKernel& kernel = loose->spec.kernels[k];
+    const bool is_product = kernel.family == "matmul";
+    products += is_product ? 1 : 0;
+    EXPECT_EQ(kernel.workload != strict->spec.kernels[k].workload, is_product) << kernel.family;
+    EXPECT_EQ(kernel.strict_workload, is_product ? strict->spec.kernels[k].workload : "");
+    EXPECT_EQ(strict->spec.kernels[k].strict_workload, "");
+  }
+  EXPECT_EQ(products, 1);
+}
+
 }  // namespace
 }  // namespace loopwright::driver

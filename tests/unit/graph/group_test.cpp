@@ -209,5 +209,28 @@ TEST(Workloads, refuses_other_versions_and_text_that_is_not_canonical) {
   EXPECT_FALSE(graph::parse_workload("").ok());
 }
 
+TEST(Workloads, of_tf32_have_keys_of_their_own_where_f32_is_multiplied) {
+  const auto texts = [](const std::string& dtype, const std::string& accuracy) {
+    std::vector<std::string> out;
+    for (const Group& group :
+         graph::group_ops(parsed(accuracy + "input x: " + dtype + "[n, 8]\ninput w: " + dtype +
+                                 "[8, 8]\ns = softmax(x)\noutput y = matmul(s, w)\n")))
+      out.push_back(graph::make_workload(group.graph).text);
+    return out;
+  };
+  const auto strict = texts("f32", ""), loose = texts("f32", "accuracy tf32\n");
+  ASSERT_EQ(strict.size(), 2u);
+  ASSERT_EQ(loose.size(), 2u);
+  EXPECT_EQ(loose[0], strict[0]) << "a softmax is the same work";
+  EXPECT_THAT(loose[1], HasSubstr("graph group\naccuracy tf32\nsymbol "));
+  EXPECT_EQ(texts("f32", "accuracy strict\n"), strict);
+  EXPECT_EQ(texts("bf16", "accuracy tf32\n"), texts("bf16", ""));
+  const auto read = graph::parse_workload(loose[1]);
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(read->graph.accuracy(), Accuracy::tf32);
+  EXPECT_EQ(graph::make_strict(*read).text, strict[1]);
+  EXPECT_EQ(graph::make_strict(*read).digest, graph::parse_workload(strict[1])->digest);
+}
+
 }  // namespace
 }  // namespace loopwright

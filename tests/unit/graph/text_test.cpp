@@ -178,6 +178,20 @@ TEST(GraphText, every_mistake_is_named_and_placed) {
   }
 }
 
+TEST(GraphText, an_accuracy_is_said_once_in_front_and_its_word_stays_a_name) {
+  const auto g = Graph::parse("graph g\ninput accuracy: f32[4]\naccuracy tf32\nb = exp(accuracy)\noutput b\n");
+  ASSERT_TRUE(g.ok()) << g.error().message();
+  EXPECT_EQ(g->accuracy(), Accuracy::tf32);
+  EXPECT_EQ(g->text().substr(0, 22), "graph g\naccuracy tf32\n");
+  EXPECT_EQ(Graph::parse(g->text())->text(), g->text());
+  const auto wrong = Graph::parse("graph g\naccuracy fast\n");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().message().find("strict or tf32"), std::string::npos) << wrong.error().message();
+  const auto named = Graph::parse("graph g\ninput x: f32[4]\naccuracy = exp(x)\noutput accuracy\n");
+  ASSERT_TRUE(named.ok()) << named.error().message();
+  EXPECT_EQ(named->accuracy(), Accuracy::strict);
+}
+
 TEST(GraphText, the_header_is_required) {
   for (const char* text : {"", "input x: f32[2]\n", "graph\n", "graph 3\n", "graph a b\n", "graph input\n"}) {
     const Result<Graph> g = Graph::parse(text, "file.lw");

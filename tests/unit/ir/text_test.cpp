@@ -96,7 +96,7 @@ TEST(IrText, gives_clashing_names_a_number) {
   const Var a = fresh_var("i"), b = fresh_var("i"), c = fresh_var("y");
   const Stmt s = seq({loop(a, int_imm(2), store(y, {var(a)}, var(a))),
                       loop(b, int_imm(2), loop(c, int_imm(1), store(y, {var(b)}, var(c))))});
-  Kernel k{"k", Level::naive, {{y, ArgRole::output}}, {}, {}, true, s};
+  Kernel k{"k", Level::naive, {{y, ArgRole::output}}, {}, {}, true, Accuracy::strict, s};
   EXPECT_EQ(print(k), R"(kernel k(y: i64[4] out)
   level naive
   for i in 0..2

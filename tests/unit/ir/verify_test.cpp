@@ -14,7 +14,7 @@ Buffer buffer(std::string name, DType dtype = DType::f32, Memory memory = Memory
 struct Fixture : ::testing::Test {
   Buffer x = buffer("x"), y = buffer("y");
   Var i = fresh_var("i");
-  Kernel k{"k", Level::scheduled, {{x, ArgRole::input}, {y, ArgRole::output}}, {}, {}, true, seq({})};
+  Kernel k{"k", Level::scheduled, {{x, ArgRole::input}, {y, ArgRole::output}}, {}, {}, true, Accuracy::strict, seq({})};
   Stmt copy() const { return store(y, {var(i)}, load(x, {var(i)})); }
   std::string problem(Stmt body, Level level = Level::scheduled) {
     k.body = std::move(body);

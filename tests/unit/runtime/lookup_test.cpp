@@ -55,6 +55,34 @@ TEST_F(RuntimeLookup, StrictServesTunedRangesOnly) {
   EXPECT_EQ(run_at(plan, 11), kNoVariant);
 }
 
+TEST_F(RuntimeLookup, StrictRowsServeWhereTf32IsAllowedAndNeverTheOtherWay) {
+  const Guard low = bounds(1, 10), high = bounds(11, 20), far = bounds(21, 30);
+  with("user.db", [&](db::Recorder& r) {
+    add_plan(r);
+    add_loose_plan(r);
+    take(r.add_workload({{}, kLooseWorkload, "writer", "tf32"}));
+    add_row(r, 1, &low);
+    add_row(r, 2, &high);
+    add_row(r, 9, nullptr);
+    add_row(r, 4, &low, true, kLooseWorkload);
+    add_row(r, 5, &far, true, kLooseWorkload);
+  });
+  const Runtime runtime = take(open({"user.db"}));
+  const Plan loose = take(runtime.plan("loose"));
+  EXPECT_EQ(run_at(loose, 5), 4) << "its own comes first";
+  EXPECT_EQ(run_at(loose, 15), 2) << "a strict winner where it has none";
+  EXPECT_EQ(run_at(loose, 25), 5);
+  EXPECT_EQ(run_at(loose, 40), 9) << "and the strict default";
+  const std::int64_t n = 15;
+  EXPECT_NE(take(runtime.explain("loose", {&n, 1})).find("in strict accuracy: "), std::string::npos);
+  const Plan strict = take(runtime.plan("writer"));
+  EXPECT_EQ(run_at(strict, 5), 1);
+  EXPECT_EQ(run_at(strict, 25), 9) << "never what was tuned for tf32";
+  const Plan tuned_alone = take(take(open({"user.db"}, OnMiss::strict)).plan("loose"));
+  EXPECT_EQ(run_at(tuned_alone, 15), 2);
+  EXPECT_EQ(run_at(tuned_alone, 40), kNoVariant);
+}
+
 TEST_F(RuntimeLookup, LayersAreMergedRowByRow) {
   const Guard low = bounds(1, 10), high = bounds(11, 20);
   with("user.db", [&](db::Recorder& r) { add_row(r, 1, &low); });

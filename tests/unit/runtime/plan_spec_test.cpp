@@ -17,7 +17,7 @@ PlanSpec rich_spec() {
   spec.tensors[0].shape = {symbol(1), SizeExpr::apply(SizeExpr::Op::mul, symbol(0), 3)};
   spec.tensors[0].strides = {SizeExpr(-7), SizeExpr(2)};
   spec.tensors.push_back(vector_tensor("middle", ArgRole::workspace, symbol(0), DType::bf16));
-  spec.kernels.push_back({"w", "general", {1, 2}, {1, 0}, {"s0", "s1"}});
+  spec.kernels.push_back({"w", "general", {1, 2}, {1, 0}, {"s0", "s1"}, "strict w"});
   return spec;
 }
 

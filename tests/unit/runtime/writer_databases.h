@@ -23,6 +23,9 @@ T take(Result<T> result) {
   return std::move(result).value();
 }
 
+/// The same work where tf32 is allowed.
+inline const std::string kLooseWorkload = "workload 1\naccuracy tf32\nsymbol s0\nout: i64[1]\n";
+
 inline std::shared_ptr<Artifact> writer(std::uint8_t value) {
   return make_artifact(write_constant(value), {vector_arg("out", ArgRole::output, SizeExpr(1), DType::i64)},
                        1);
@@ -65,10 +68,23 @@ class WriterDatabases : public ::testing::Test {
     plan.plan_json = writer_spec().text();
     take(recorder.add_plan(plan));
   }
+  /// `loose`: the plan of a graph that allows tf32.
+  static void add_loose_plan(db::Recorder& recorder) {
+    PlanSpec spec = writer_spec();
+    spec.name = "loose";
+    spec.kernels[0].workload = sha256_hex(kLooseWorkload);
+    spec.kernels[0].strict_workload = sha256_hex(kWorkload);
+    db::PlanRow plan;
+    plan.name = "loose";
+    plan.graph_text = "graph loose\n";
+    plan.plan_json = spec.text();
+    take(recorder.add_plan(plan));
+  }
 
   /// A verified candidate with machine code that writes `value`; the winner of `range` unless it is the default.
-  void add_row(db::Recorder& recorder, std::uint8_t value, const Guard* range, bool with_code = true) const {
-    const std::string workload = sha256_hex(kWorkload);
+  void add_row(db::Recorder& recorder, std::uint8_t value, const Guard* range, bool with_code = true,
+               const std::string& workload_text = kWorkload) const {
+    const std::string workload = sha256_hex(workload_text);
     const std::string device = take(recorder.add_device(device_));
     const std::string toolchain = take(recorder.add_toolchain(toolchain_));
     const std::string policy = take(recorder.add_policy({{}, "test", "test\n"}));

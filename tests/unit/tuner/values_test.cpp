@@ -83,6 +83,26 @@ TEST(Tolerance, GrowsWithTheReductionAndIsExactForIntegers) {
   EXPECT_EQ(find_tolerance(g, *g.binary("add", x, x), {}).text(), "exact");
 }
 
+TEST(Tolerance, OfTf32TakesItsRoundingOfF32ProductsAndNoMore) {
+  const auto make = [](DType dtype, Accuracy accuracy) {
+    Graph g("product");
+    g.allow(accuracy);
+    const Value x = *g.input("x", {.dtype = dtype, .shape = {4, 4096}}),
+                w = *g.input("w", {.dtype = dtype, .shape = {4096, 4}});
+    return find_tolerance(g, *g.matmul(x, w), {});
+  };
+  const std::vector<double> exact(16, 1000);
+  const auto passes = [&](float found, Accuracy accuracy) {
+    std::vector<float> values(16, 1000);
+    values[7] = found;
+    return compare_output(DType::f32, values.data(), {}, exact, {}, make(DType::f32, accuracy)).passed;
+  };
+  EXPECT_TRUE(passes(1001, Accuracy::tf32));
+  EXPECT_FALSE(passes(1001, Accuracy::strict));
+  EXPECT_FALSE(passes(1020, Accuracy::tf32));
+  EXPECT_EQ(make(DType::bf16, Accuracy::tf32).relative, make(DType::bf16, Accuracy::strict).relative);
+}
+
 TEST(Tolerance, WhatTheTypeCannotTellFromZeroPassesAndNormalNumbersAreHeldToIt) {
   Graph g("tiny");
   const Value x = *g.input("x", {.dtype = DType::f32, .shape = {4}});
