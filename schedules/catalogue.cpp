@@ -19,7 +19,7 @@ const std::vector<Template>& catalogue() {
       {"gpu_matmul", 4, TargetKind::cuda, is_gpu_matmul, schedule_gpu_matmul},
       {"gpu_row", 2, TargetKind::cuda, reduces_rows, schedule_gpu_row},
       {"gpu_full_reduction", 2, TargetKind::cuda, is_full_reduction, schedule_gpu_full_reduction},
-      {"gpu_column_reduction", 1, TargetKind::cuda, is_column_reduction, schedule_gpu_column_reduction},
+      {"gpu_column_reduction", 2, TargetKind::cuda, is_column_reduction, schedule_gpu_column_reduction},
       {"gpu_general", 1, TargetKind::cuda, is_anything, schedule_gpu_general},
       {"general", 1, TargetKind::cpu, is_anything, schedule_general},
   };

@@ -68,14 +68,16 @@ void combine_shares(Schedule& s, const LoopId& share, std::size_t outer_count, c
   std::vector<LoopId> order = loops;
   order.push_back(share);
   s.reorder(order);
-  const LoopId tile = fuse_all(s, {loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(outer_count)});
-  if (!s.ok()) return;
+  if (!s.ok() || outer_count == 0) return s.reject("no tiles");
+  // What is held at the tile moves there before the loops around are one: then its box is plain to see.
+  const LoopId innermost = loops[outer_count - 1];
   std::vector<LoopId> after;
   std::string consumer;
   for (const NestInfo& n : s.nests())
     if (is_pointwise(n) && n.writes_output) consumer = n.buffer;
-  const bool fused = !consumer.empty() && s.attempt([&](Schedule& t) { after = t.fuse_epilogue(consumer, tile, Place::registers); });
-  if (!fused) after = s.hold(sum.buffer, tile, Place::registers);
+  const bool fused = !consumer.empty() && s.attempt([&](Schedule& t) { after = t.fuse_epilogue(consumer, innermost, Place::registers); });
+  if (!fused) after = s.hold(sum.buffer, innermost, Place::registers);
+  const LoopId tile = fuse_all(s, {loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(outer_count)});
   if (!s.ok()) return;
   const NestInfo combine = nest_with(s, share);
   share_tile(s, init_of(s, combine.buffer).loops, c);
@@ -109,9 +111,8 @@ void reduce_down(Schedule& s, const NestInfo& n, Columns c, std::int64_t blocks)
   if (shares == 1) {
     std::rotate(order.begin(), order.begin() + 1, order.begin() + 1 + static_cast<std::ptrdiff_t>(outer.size()));
     s.reorder(order);
-    const LoopId tile = fuse_all(s, outer);
-    const std::vector<LoopId> back = s.hold(n.buffer, tile, Place::registers);
-    s.bind(tile, Axis::grid_x);
+    const std::vector<LoopId> back = s.hold(n.buffer, outer.back(), Place::registers);
+    s.bind(fuse_all(s, outer), Axis::grid_x);
     if (!s.ok()) return;
     const std::string held = buffer_at(s, rows);
     reduce_block(s, rows, parts[1], parts[2], c);
@@ -124,11 +125,10 @@ void reduce_down(Schedule& s, const NestInfo& n, Columns c, std::int64_t blocks)
   order.assign(outer.begin(), outer.end());
   order.insert(order.end(), {r[0], r[1], parts[1], parts[2]});
   s.reorder(order);
-  const LoopId tile = fuse_all(s, outer);
   const std::vector<LoopId> back = s.hold(partial, r[0], Place::registers);
   if (!s.ok()) return;
   const std::string held = buffer_at(s, r[1]);
-  s.bind(tile, Axis::grid_x);
+  s.bind(fuse_all(s, outer), Axis::grid_x);
   s.bind(r[0], Axis::grid_y);
   if (!s.ok()) return;
   reduce_block(s, r[1], parts[1], parts[2], c);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "loopwright/graph.h"
+#include "src/codegen/cuda/emit.h"
 #include "src/driver/build.h"
 #include "src/graph/group.h"
 #include "tests/support/random_data.h"
@@ -145,6 +146,19 @@ TEST(GpuTemplates, PicksThatDoNotFitAreRejectedAndNotReplacedByAnotherSchedule) 
   ASSERT_FALSE(rejected.ok()) << rejected->trace;
   EXPECT_NE(rejected.error().message().find("more threads than a block has"), std::string::npos) << rejected.error().message();
   EXPECT_TRUE(schedule_first(columns, {}).ok());
+}
+
+TEST(GpuTemplates, TilesThatGoBeyondTheirRowsOfColumnsBeginTheirOwnSums) {
+  // Two tiles of 32 columns for each of three rows of 40.
+  for (const Picks& picks : {Picks{{"across", 8}, {"down", 2}}, Picks{{"across", 8}, {"down", 32}}}) {
+    const auto found = schedule_first("input x: f32[3, 90, 40]\ny = sum(x, axes=[1])\noutput y\n", picks);
+    ASSERT_TRUE(found.ok()) << found.error().message();
+    const auto lowered = lower_kernel(found->kernel, kGpu);
+    ASSERT_TRUE(lowered.ok()) << lowered.error().message();
+    const auto text = codegen::emit_cuda(*lowered, kGpu, "k");
+    ASSERT_TRUE(text.ok()) << text.error().message();
+    EXPECT_EQ(text->launches.size(), 1u) << "what begins the sums is a launch of its own";
+  }
 }
 
 TEST(GpuTemplates, OnlyTheAlignedVariantAssumesMoreThanElementsDo) {
