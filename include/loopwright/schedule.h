@@ -136,6 +136,14 @@ class Schedule {
   /// {loop over ways, inner loop, loop of the combination}.
   std::vector<LoopId> reduce_across(const LoopId& loop, std::int64_t ways, bool interleaved, Place place);
 
+  /// A running combination over `loop` (y[i] from y[i - 1]) goes over its elements in passes of `ways` chunks, a share of
+  /// them for each of the blocks: each chunk alone, what the chunks in front of each come to, and both together. Returns
+  /// {loop over passes}, then for each nest its loops, outermost first: the chunks as they are read, and as they add up;
+  /// [with blocks: the beginning of their shares; the ways of a block;] the combination of all chunks, or of the blocks;
+  /// both together; the result; and the loops of the beginning, if any. Loops over chunks are [block,] way, element, and then those inside
+  /// `loop`; of a combination [block,] those inside `loop`, and way.
+  std::vector<LoopId> scan_across(const LoopId& loop, std::int64_t ways, std::int64_t chunk, std::int64_t blocks = 1);
+
   /// An argmin or argmax whose partial results `combination` combines finds the best value first, then its place, which
   /// only those parts look for that reach the value. Returns the loops of the second search, as the partial results have
   /// them, and its combination.

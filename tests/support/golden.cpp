@@ -118,7 +118,7 @@ std::vector<Bindings> read_runs(const std::string& body) {
 std::string check_runs(const std::string& body, const ir::Kernel& input, const Outcome& outcome) {
   const bool regroups = std::any_of(
       outcome.steps.begin(), outcome.steps.end(),
-      [](const schedule::TracedStep& s) { return std::holds_alternative<schedule::ReduceAcross>(s.step) || std::holds_alternative<schedule::Separate>(s.step); });
+      [](const schedule::TracedStep& s) { return std::holds_alternative<schedule::ReduceAcross>(s.step) || std::holds_alternative<schedule::ScanAcross>(s.step) || std::holds_alternative<schedule::Separate>(s.step); });
   std::uint64_t seed = 1;
   for (const Bindings& symbols : read_runs(body)) {
     const Arguments arguments = random_arguments(input, symbols, ++seed);

@@ -17,6 +17,7 @@
 #include "src/schedule/steps/reduce_across.h"
 #include "src/schedule/steps/reorder.h"
 #include "src/schedule/steps/ring.h"
+#include "src/schedule/steps/scan_across.h"
 #include "src/schedule/steps/separate.h"
 #include "src/schedule/steps/split.h"
 #include "src/schedule/steps/stage.h"
@@ -29,7 +30,7 @@
 namespace loopwright::schedule {
 
 using Step = std::variant<Split, Fuse, Merge, Reorder, Parallel, Bind, Unroll, Vectorize, InlineBuffer, ComputeAt,
-                          FuseEpilogue, Hold, Stage, ReduceAcross, ValueFirst, Separate, Tensorize, Ring, Bulk, LoadAhead, Persist, Stream,
+                          FuseEpilogue, Hold, Stage, ReduceAcross, ScanAcross, ValueFirst, Separate, Tensorize, Ring, Bulk, LoadAhead, Persist, Stream,
                           AssumeMultiple, AssumeAlignment>;
 
 }  // namespace loopwright::schedule

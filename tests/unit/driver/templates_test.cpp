@@ -161,6 +161,25 @@ TEST(GpuTemplates, TilesThatGoBeyondTheirRowsOfColumnsBeginTheirOwnSums) {
   }
 }
 
+TEST(GpuTemplates, RunningSumsAreSharedOut) {
+  const auto trace = [](const std::string& text) {
+    const auto found = schedule_first(text, {});
+    EXPECT_TRUE(found.ok()) << found.error().message();
+    return found.ok() ? found->trace : "";
+  };
+  // Lanes of a warp, several rows of a block; a block; a cluster; threads above each other.
+  const std::string few = trace("input x: f32[64, 64]\noutput y = cumulative_sum(x, axis=1)\n");
+  EXPECT_NE(few.find("scan_across o0_1 ways 16 chunk 4 blocks 1"), std::string::npos) << few;
+  EXPECT_NE(few.find("to thread_y"), std::string::npos) << few;
+  const std::string block = trace("input x: bf16[4096, 4096]\noutput y = cumulative_sum(x, axis=1)\n");
+  EXPECT_NE(block.find("ways 512 chunk 8 blocks 1"), std::string::npos) << block;
+  EXPECT_NE(block.find("fuse_epilogue"), std::string::npos) << "the conversion is a pass of its own";
+  const std::string cluster = trace("input x: f32[64, 131072]\noutput y = cumulative_sum(x, axis=1)\n");
+  EXPECT_NE(cluster.find("ways 32768 chunk 4 blocks 8"), std::string::npos) << cluster;
+  const std::string columns = trace("input x: f32[4096, 64]\noutput y = cumulative_sum(x, axis=0)\n");
+  EXPECT_NE(columns.find("scan_across o0_0 ways 32 chunk 16 blocks 1"), std::string::npos) << columns;
+}
+
 TEST(GpuTemplates, OnlyTheAlignedVariantAssumesMoreThanElementsDo) {
   for (const char* text : {"input x: bf16[64, 512]\noutput y = gelu_tanh(x)\n", "input x: f32[64, 512]\noutput y = softmax(x, axis=-1)\n",
                            "input x: f32[300, 512]\noutput y = sum(x)\n", "input x: f32[300, 512]\noutput y = sum(x, axes=[0])\n",
