@@ -99,12 +99,14 @@ std::optional<Candidate> make_candidate(const std::string& graph_text, std::uint
   const auto lowered = driver::lower_kernel(scheduled->kernel, kTarget);
   if (!lowered.ok()) {
     EXPECT_EQ(lowered.error().code, ErrorCode::resource_exceeded) << what << "\n" << lowered.error().message();
+    EXPECT_NE(seed, 0u) << "the default does not fit: " << what;
     return std::nullopt;
   }
   Candidate out{what, job->naive, *lowered, {}, seed == 0};
   const auto text = codegen::emit_cuda(*lowered, kTarget, "k" + std::to_string(number));
   if (!text.ok()) {
     EXPECT_EQ(text.error().code, ErrorCode::resource_exceeded) << what << "\n" << text.error().message() << ir::print(*lowered);
+    EXPECT_NE(seed, 0u) << "the default does not fit: " << what;
     return std::nullopt;
   }
   // The emulated GPU has no copy engine: cuda_products_test.cpp looks at these.
@@ -113,8 +115,9 @@ std::optional<Candidate> make_candidate(const std::string& graph_text, std::uint
   return out;
 }
 
-void check_meaning(const Candidate& c, const EmulatedProgram& program, std::uint64_t seed) {
-  const Bindings bindings = loopwright::testing::random_bindings(c.lowered, seed);
+/// With these sizes, or random ones.
+void check_meaning(const Candidate& c, const EmulatedProgram& program, std::uint64_t seed, const Bindings& sizes = {}) {
+  const Bindings bindings = sizes.empty() ? loopwright::testing::random_bindings(c.lowered, seed) : sizes;
   const Arguments arguments = random_arguments(c.naive, bindings, seed);
   Arguments expected = arguments, interpreted = arguments;
   const Status reference = ir::interpret(c.naive, bindings, expected);
@@ -155,8 +158,8 @@ void check_compiled(const std::vector<Candidate>& batch) {
     }
 }
 
-/// Candidates of all graphs in turn: the default of each, then random picks.
-void check_family(const std::vector<std::string>& graphs, std::uint64_t otherwise = 24) {
+/// Candidates of all graphs in turn: the default of each, then random picks. `family`: the template that they are all of.
+void check_family(const std::vector<std::string>& graphs, std::uint64_t otherwise = 24, const std::string& family = "") {
   const std::uint64_t candidates = flag("candidates", otherwise), seed = flag("seed", 1);
   constexpr std::size_t kBatch = 20;
   std::vector<Candidate> batch;
@@ -164,6 +167,7 @@ void check_family(const std::vector<std::string>& graphs, std::uint64_t otherwis
   for (std::uint64_t i = 0; i < candidates * 2 && made < candidates; ++i) {
     const std::string& graph = graphs[i % graphs.size()];
     if (auto c = make_candidate(graph, i < graphs.size() ? 0 : seed + i, static_cast<int>(i))) {
+      EXPECT_NE(c->what.find("template " + family), std::string::npos) << c->what;
       batch.push_back(std::move(*c));
       ++made;
     }
@@ -179,6 +183,33 @@ void check_family(const std::vector<std::string>& graphs, std::uint64_t otherwis
     batch.clear();
   }
   EXPECT_GE(made * 2, candidates) << "most picks are rejected";
+}
+
+/// Of sizes that may be zero: one kernel serves them too, and what is reduced over nothing is the neutral element.
+TEST(CudaEmpty, tensors_agree) {
+  std::vector<std::string> graphs;
+  for (const char* body :
+       {"input x: bf16[n, 40]\noutput y = cast(gelu_tanh(cast(x, f32)), bf16)\n", "input x: f32[n, 264]\noutput y = softmax(x, axis=-1)\n",
+        "input x: f32[3, n]\noutput y = sum(x, axes=[-1])\n", "input x: bf16[3, n]\noutput y = reduce_max(x, axes=[-1])\n", "input x: f32[n, 33]\noutput y = argmax(x, axes=[-1])\n",
+        "input x: f32[n, 40]\noutput y = sum(x, axes=[0])\n", "input x: f32[n, 8]\noutput y = sum(x)\n", "input x: f32[n]\noutput y = gt(reduce_max(x), 0)\n",
+        "input x: f32[n, 40]\noutput y = permute(x, axes=[1, 0])\n", "input x: f32[n, 40]\noutput y = cumulative_sum(x, axis=1)\n", "input x: bf16[3, n]\noutput y = cumulative_sum(x, axis=1)\n",
+        "input x: f32[n, 40]\noutput y = cumulative_sum(x, axis=0)\n",
+        "input t: f32[50, 24]\ninput i: i64[n]\noutput y = index_select(t, i, axis=0)\n", "input a: f32[17, n]\ninput b: f32[n, 9]\noutput y = matmul(a, b)\n"})
+    graphs.push_back("graph g\nsymbol n in 0..300\n" + std::string(body));
+  std::vector<Candidate> batch;
+  for (const std::string& graph : graphs)
+    for (const std::uint64_t seed : {0, 7})
+      if (auto c = make_candidate(graph, seed, static_cast<int>(batch.size()))) batch.push_back(std::move(*c));
+  std::vector<const codegen::CudaText*> texts;
+  for (const Candidate& c : batch) texts.push_back(&c.text);
+  const auto program = EmulatedProgram::compile(texts);
+  ASSERT_TRUE(program.ok()) << program.error().message();
+  for (const Candidate& c : batch)
+    for (const std::int64_t n : {0, 1, 299}) {
+      Bindings sizes;
+      for (const ir::SymbolParam& s : c.lowered.symbols) sizes[s.symbol.name] = n;
+      check_meaning(c, *program, 3, sizes);
+    }
 }
 
 std::string row_graph(const std::string& rows, const std::string& columns, const std::string& body) {
@@ -275,6 +306,16 @@ TEST(CudaColumns, agrees) {
   check_family(graphs);
 }
 
+TEST(CudaColumns, of_several_outputs_agrees) {
+  std::vector<std::string> graphs;
+  for (const char* shape : {"[7, 40]", "[130, 264]", "[600, 17]", "[3000, 64]", "[n, 48]"})
+    for (const char* body : {"s = sum(h, axes=[0])\noutput d = sub(reduce_max(h, axes=[0]), s)\noutput s\n", "m = mean(h, axes=[0])\noutput v = sub(mean(mul(h, h), axes=[0]), mul(m, m))\noutput m\n",
+                             "b = reduce_min(h, axes=[0])\nc = sum(h, axes=[0])\noutput d = add(cast(argmax(h, axes=[0]), f32), sub(b, c))\noutput c\n"})
+      graphs.push_back("graph g\nsymbol n in 1..300\ninput x: bf16" + std::string(shape) + "\nh = cast(x, f32)\n" + body);
+  graphs.push_back("graph g\ninput x: f32[3, 90, 40]\ny = sum(x, axes=[1])\noutput z = sub(reduce_max(x, axes=[1]), y)\noutput y\n");
+  check_family(graphs);
+}
+
 TEST(CudaFullReduction, agrees) {
   std::vector<std::string> graphs;
   for (const char* shape : {"[1]", "[1000]", "[40, 41]", "[5, 70, 64]", "[n]", "[n, 8]"}) {
@@ -366,7 +407,7 @@ TEST(CudaScan, along_memory_agrees) {
   graphs.push_back(scan_graph("f32", "[m]", 0));
   graphs.push_back("graph g\ninput x: f32[5, 264]\ninput w: f32[264]\noutput y = cumulative_sum(mul(exp(x), w), axis=1)\n");
   graphs.push_back("graph g\ninput x: f32[5, 64] strides [128, 2]\noutput y = cumulative_sum(x, axis=1)\n");
-  check_family(graphs, graphs.size() + 24);
+  check_family(graphs, graphs.size() + 24, "gpu_scan");
 }
 
 TEST(CudaScan, of_long_rows_agrees) {
@@ -374,7 +415,7 @@ TEST(CudaScan, of_long_rows_agrees) {
   for (const char* columns : {"8192", "16384", "20001", "33000"}) graphs.push_back(scan_graph("f32", "[2, " + std::string(columns) + "]", 1));
   graphs.push_back(scan_graph("bf16", "[2, 16392]", 1));
   graphs.push_back(scan_graph("f32", "[1, 131076]", 1));
-  check_family(graphs, graphs.size() * 3);
+  check_family(graphs, graphs.size() * 3, "gpu_scan");
 }
 
 TEST(CudaScan, along_other_axes_agrees) {
@@ -383,7 +424,7 @@ TEST(CudaScan, along_other_axes_agrees) {
     for (const char* columns : {"1", "33", "64", "n"}) graphs.push_back(scan_graph("f32", "[" + std::string(rows) + ", " + columns + "]", 0));
   for (const char* dtype : {"bf16", "f16", "f64", "i8", "i32"}) graphs.push_back(scan_graph(dtype, "[2, 130, 40]", 1));
   graphs.push_back(scan_graph("f32", "[3, 20, 4, 40]", 1));
-  check_family(graphs, graphs.size() + 24);
+  check_family(graphs, graphs.size() + 24, "gpu_scan");
 }
 
 TEST(CudaGeneral, agrees) {

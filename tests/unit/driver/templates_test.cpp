@@ -161,6 +161,43 @@ TEST(GpuTemplates, TilesThatGoBeyondTheirRowsOfColumnsBeginTheirOwnSums) {
   }
 }
 
+TEST(GpuTemplates, AColumnIsFinishedByTheBlockThatSummedIt) {
+  // A launch of its own would be one block, which the last block of the sums would take over with its own threads too.
+  for (const char* rows : {"40", "30000"}) {
+    const auto found = schedule_first("input x: bf16[" + std::string(rows) + ", 512]\noutput y = cast(mean(cast(x, f32), axes=[0]), bf16)\n", {});
+    ASSERT_TRUE(found.ok()) << found.error().message();
+    const auto text = codegen::emit_cuda(*lower_kernel(found->kernel, kGpu), kGpu, "k");
+    ASSERT_TRUE(text.ok()) << text.error().message();
+    EXPECT_EQ(text->launches.size(), 1u) << text->functions;
+  }
+}
+
+TEST(GpuTemplates, ReductionsOfTheSameColumnsAreOneLaunchThatReadsThemOnce) {
+  for (const char* rows : {"40", "30000"}) {  // without and with shares of the rows
+    const auto found = schedule_first("input x: f32[" + std::string(rows) + ", 512]\ns = sum(x, axes=[0])\noutput d = sub(reduce_max(x, axes=[0]), s)\noutput s\n", {});
+    ASSERT_TRUE(found.ok()) << found.error().message();
+    const auto text = codegen::emit_cuda(*lower_kernel(found->kernel, kGpu), kGpu, "k");
+    ASSERT_TRUE(text.ok()) << text.error().message();
+    EXPECT_EQ(text->launches.size(), 1u) << text->functions;
+    std::size_t merges = 0;
+    for (std::size_t at = found->trace.find("\nmerge "); at != std::string::npos; at = found->trace.find("\nmerge ", at + 1)) ++merges;
+    EXPECT_GE(merges, 5u) << found->trace;
+  }
+}
+
+TEST(GpuTemplates, TensorsOfMoreThanTwoToThe31ElementsAreIndexedInLongLong) {
+  for (const char* text : {"input x: i8[3, 1500000000]\noutput y = add(x, 1)\n", "input x: i8[1500000000, 3]\noutput y = sum(cast(x, i32), axes=[-1])\n",
+                           "input x: i8[3000000000]\noutput y = reduce_max(x)\n", "input x: i8[65536, 40000]\noutput y = permute(x, axes=[1, 0])\n",
+                           "input x: i8[65536, 40000]\noutput y = reduce_max(x, axes=[0])\n", "input x: f32[65536, 40000]\noutput y = cumulative_sum(x, axis=1)\n"}) {
+    const auto found = schedule_first(text, {});
+    ASSERT_TRUE(found.ok()) << text << found.error().message();
+    const auto emitted = codegen::emit_cuda(*lower_kernel(found->kernel, kGpu), kGpu, "k");
+    ASSERT_TRUE(emitted.ok()) << text << emitted.error().message();
+    EXPECT_NE(emitted->functions.find("(long long)"), std::string::npos) << text << emitted->functions;
+    for (const CudaLaunch& l : emitted->launches) EXPECT_LE(l.grid[0].evaluate(nullptr), INT32_MAX) << text;
+  }
+}
+
 TEST(GpuTemplates, RunningSumsAreSharedOut) {
   const auto trace = [](const std::string& text) {
     const auto found = schedule_first(text, {});
