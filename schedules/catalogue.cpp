@@ -13,6 +13,7 @@ const std::vector<Template>& catalogue() {
       {"row_reduction", 2, TargetKind::cpu, is_row_reduction, schedule_row_reduction},
       {"full_reduction", 1, TargetKind::cpu, is_full_reduction, schedule_full_reduction},
       {"column_reduction", 2, TargetKind::cpu, is_column_reduction, schedule_column_reduction},
+      {"gpu_scatter", 1, TargetKind::cuda, is_gpu_scatter, schedule_gpu_scatter},
       {"gpu_scan", 1, TargetKind::cuda, is_gpu_scan, schedule_gpu_scan},
       {"gpu_transpose", 2, TargetKind::cuda, is_transpose, schedule_gpu_transpose},
       {"gpu_elementwise", 1, TargetKind::cuda, is_elementwise, schedule_gpu_elementwise},

@@ -195,6 +195,11 @@ std::vector<LoopId> Schedule::value_first(const LoopId& combination) {
   return as_loops(take(&step));
 }
 
+std::vector<LoopId> Schedule::split_targets(const LoopId& loop, std::int64_t part) {
+  const schedule::Step step = schedule::SplitTargets{loop.name, part};
+  return as_loops(take(&step));
+}
+
 void Schedule::tensorize(const LoopId& row, const LoopId& column, const LoopId& reduction) {
   const schedule::Step step = schedule::Tensorize{names_of({row, column, reduction})};
   take(&step);

@@ -134,7 +134,7 @@ schedule::Step a_stage(const ir::Kernel& k, const Parts& p, Generator& random) {
 
 schedule::Step random_step(const ir::Kernel& k, Generator& random) {
   const Parts p = parts_of(k);
-  switch (random() % 28) {
+  switch (random() % 29) {
     case 0:
     case 1:
     case 2:
@@ -170,6 +170,7 @@ schedule::Step random_step(const ir::Kernel& k, Generator& random) {
       if (p.regroups_badly) return schedule::Vectorize{a_loop(p, random)};
       return schedule::ScanAcross{a_loop(p, random), one_of(std::vector<std::int64_t>{1, 2, 4, 6}, random),
                                   one_of(std::vector<std::int64_t>{1, 2, 3, 4}, random), std::int64_t{1} + static_cast<std::int64_t>(random() % 2)};
+    case 27: return schedule::SplitTargets{a_loop(p, random), one_of(std::vector<std::int64_t>{1, 2, 3, 8}, random)};
     default: return schedule::AssumeAlignment{std::int64_t{1} << random() % 7};
   }
 }

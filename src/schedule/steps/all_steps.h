@@ -20,6 +20,7 @@
 #include "src/schedule/steps/scan_across.h"
 #include "src/schedule/steps/separate.h"
 #include "src/schedule/steps/split.h"
+#include "src/schedule/steps/split_targets.h"
 #include "src/schedule/steps/stage.h"
 #include "src/schedule/steps/stream.h"
 #include "src/schedule/steps/tensorize.h"
@@ -30,7 +31,7 @@
 namespace loopwright::schedule {
 
 using Step = std::variant<Split, Fuse, Merge, Reorder, Parallel, Bind, Unroll, Vectorize, InlineBuffer, ComputeAt,
-                          FuseEpilogue, Hold, Stage, ReduceAcross, ScanAcross, ValueFirst, Separate, Tensorize, Ring, Bulk, LoadAhead, Persist, Stream,
+                          FuseEpilogue, Hold, Stage, ReduceAcross, ScanAcross, ValueFirst, SplitTargets, Separate, Tensorize, Ring, Bulk, LoadAhead, Persist, Stream,
                           AssumeMultiple, AssumeAlignment>;
 
 }  // namespace loopwright::schedule

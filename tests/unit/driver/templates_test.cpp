@@ -172,6 +172,20 @@ TEST(GpuTemplates, AColumnIsFinishedByTheBlockThatSummedIt) {
   }
 }
 
+TEST(GpuTemplates, ScattersShareTheirTargetsOut) {
+  const auto trace = [](const std::string& target, const std::string& indices) {
+    const auto found = schedule_first("input x: f32[" + target + ", 1024]\ninput i: i64[" + indices + ", 1024]\ninput v: f32[" + indices + ", 1024]\noutput y = scatter(x, i, v, axis=0, reduce=add)\n", {});
+    EXPECT_TRUE(found.ok()) << found.error().message();
+    EXPECT_EQ(found->template_name, "gpu_scatter");
+    return found.ok() ? found->trace : "";
+  };
+  const std::string table = trace("50257", "8192");
+  EXPECT_NE(table.find("split_targets o0_0 by 1024"), std::string::npos) << table;
+  EXPECT_NE(table.find("stage i1 at"), std::string::npos) << table;
+  const std::string few = trace("50257", "4");
+  EXPECT_EQ(few.find("split_targets"), std::string::npos) << few;
+}
+
 TEST(GpuTemplates, ReductionsOfTheSameColumnsAreOneLaunchThatReadsThemOnce) {
   for (const char* rows : {"40", "30000"}) {  // without and with shares of the rows
     const auto found = schedule_first("input x: f32[" + std::string(rows) + ", 512]\ns = sum(x, axes=[0])\noutput d = sub(reduce_max(x, axes=[0]), s)\noutput s\n", {});
