@@ -38,6 +38,10 @@ void schedule_gpu_matrix_vector(Schedule& s, Space& k);
 bool is_gpu_matmul(const Schedule& s);
 void schedule_gpu_matmul(Schedule& s, Space& k);
 
+bool is_gpu_scatter(const Schedule& s);
+void schedule_gpu_scatter(Schedule& s, Space& k);
+bool is_gpu_scan(const Schedule& s);
+void schedule_gpu_scan(Schedule& s, Space& k);
 void schedule_gpu_row(Schedule& s, Space& k);
 void schedule_gpu_general(Schedule& s, Space& k);
 

@@ -42,10 +42,10 @@ void move_tiles(Schedule& s, const NestInfo& n, std::int64_t threads, std::int64
   const std::vector<LoopId> outer = order;
   order.insert(order.end(), {c[1], a[1]});
   s.reorder(order);
-  const LoopId tile = fuse_all(s, outer);
   if (!s.ok()) return;
-  std::vector<LoopId> copy = s.stage(source, tile, Place::shared);
-  s.bind(tile, Axis::grid_x);
+  // In front of the fusion: then the tile is plain to see, also where a size may be zero.
+  std::vector<LoopId> copy = s.stage(source, outer.back(), Place::shared);
+  s.bind(fuse_all(s, outer), Axis::grid_x);
   if (!s.ok()) return;
   std::erase_if(copy, [&](const LoopId& l) { return s.constant_extent(l) == 1; });
   if (copy.size() != 2) return s.reject("a tile of more than two dimensions");

@@ -82,6 +82,16 @@ void add_others(std::vector<Case>& cases) {
        "graph permute_heads\ninput x: bf16[8, 2048, 32, 128]\noutput y = copy(permute(x, axes=[0, 2, 1, "
        "3]))\n",
        2.0 * 8 * 2048 * 32 * 128);
+  const auto scan = [&](const std::string& rows, const std::string& columns, int axis) {
+    move(axis == 1 ? "cumsum" : "colcumsum", "[" + rows + "," + columns + "]",
+         "graph cumulative_sum_" + rows + "_" + columns + "_" + std::to_string(axis) + "\ninput x: f32[" +
+             rows + ", " + columns + "]\noutput y = cumulative_sum(x, axis=" + std::to_string(axis) + ")\n",
+         4.0 * std::stod(rows) * std::stod(columns));
+  };
+  scan("4096", "4096", 1);
+  scan("64", "131072", 1);
+  scan("262144", "64", 1);
+  scan("4096", "4096", 0);
   cases.push_back({"argmax",
                    "[64,128256]",
                    "graph argmax_rows\ninput x: bf16[64, 128256]\noutput y = argmax(x, axes=[-1])\n",
@@ -93,7 +103,8 @@ void add_others(std::vector<Case>& cases) {
 
 /// Norms that depend on each other: what a launch costs beyond its work.
 void add_chain(std::vector<Case>& cases) {
-  Case chain = *std::find_if(cases.begin(), cases.end(), [](const Case& c) { return c.name() == "rms-f32 [16,2880]"; });
+  Case chain = *std::find_if(cases.begin(), cases.end(),
+                             [](const Case& c) { return c.name() == "rms-f32 [16,2880]"; });
   chain.family = "chain";
   chain.links = 100;
   cases.push_back(std::move(chain));

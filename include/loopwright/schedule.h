@@ -44,7 +44,7 @@ enum class Tail : std::uint8_t {
 enum class Place : std::uint8_t { global, shared, registers, fragment };
 
 /// What of a GPU carries out a loop. Blocks of a grid run independently; threads of a block see what a thread loop did
-/// once it is over. `across`: the loop combines one value of each thread. `last_block`: a loop behind a grid, carried out
+/// once it is over. `across`: the loop combines one value of each thread (a scan: or several). `last_block`: a loop behind a grid, carried out
 /// in the same launch by the block that finishes last.
 enum class Axis : std::uint8_t { grid_x, grid_y, grid_z, thread_x, thread_y, cluster_x, across, last_block };
 
@@ -66,6 +66,8 @@ struct NestInfo {
   std::vector<ReadInfo> reads;      ///< in order of appearance
   bool writes_output = false;       ///< `buffer` is a parameter of the kernel
   bool is_product = false;          ///< sums products of two elements, each as it is read or cast
+  bool scatters = false;            ///< one dimension of what it writes is indexed by data that its loops move through
+  int scattered_dim = -1;           ///< that dimension
   bool is_costly = false;           ///< computes a division or a function of many instructions
 };
 
@@ -138,6 +140,14 @@ class Schedule {
   /// {loop over ways, inner loop, loop of the combination}.
   std::vector<LoopId> reduce_across(const LoopId& loop, std::int64_t ways, bool interleaved, Place place);
 
+  /// A running combination over `loop` (y[i] from y[i - 1]) goes over its elements in passes of `ways` chunks, a share of
+  /// them for each of the blocks: each chunk alone, what the chunks in front of each come to, and both together. Returns
+  /// {loop over passes}, then for each nest its loops, outermost first: the chunks as they are read, and as they add up;
+  /// [with blocks: the beginning of their shares; the ways of a block;] the combination of all chunks, or of the blocks;
+  /// both together; the result; and the loops of the beginning, if any. Loops over chunks are [block,] way, element, and then
+  /// those inside `loop`; of a combination [block,] those inside `loop`, and way.
+  std::vector<LoopId> scan_across(const LoopId& loop, std::int64_t ways, std::int64_t chunk, std::int64_t blocks = 1);
+
   /// An argmin or argmax whose partial results `combination` combines finds the best value first, then its place, which
   /// only those parts look for that reach the value. Returns the loops of the second search, as the partial results have
   /// them, and its combination.
@@ -145,6 +155,10 @@ class Schedule {
 
   /// Copies staged in shared memory at `loop`, their loops bound already, read their source an iteration ahead, into registers.
   void load_ahead(const LoopId& loop);
+
+  /// A loop around one store or update that writes where data says becomes a loop over parts of so many elements of the
+  /// target around itself, each of which writes its own part alone. Returns it.
+  std::vector<LoopId> split_targets(const LoopId& loop, std::int64_t part);
 
   // ---- steps: tensor cores
   /// The nest of `row`, `column` and `reduction` (constant, in this order, innermost) is done by tensor cores: a sum of

@@ -1,5 +1,6 @@
 #include "src/driver/build.h"
 
+#include "loopwright/runtime.h"
 #include "src/codegen/cuda/emit.h"
 #include "src/codegen/llvm/jit.h"
 #include "src/driver/promote.h"
@@ -60,8 +61,7 @@ namespace {
 /// Otherwise by a default schedule of the GPU, in float64.
 Result<Artifact> build_gpu_reference(const Job& job, ir::Kernel kernel, const Target& target) {
   if (LOOPWRIGHT_HAS_LLVM) {
-    LW_TRY(const codegen::CpuTarget host, codegen::host_cpu_target());
-    LW_TRY(const Target cpu, Target::parse(host.text));
+    const Target cpu = host_target();  // by the name that the runtime knows this machine by
     LW_TRY(const ir::Kernel emittable, lower_kernel(kernel, cpu));
     return compile_kernel(emittable, cpu);
   }

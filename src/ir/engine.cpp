@@ -178,4 +178,39 @@ Result<MatrixProduct> match_matrix_product(const Loop& outer, const Facts& befor
   return out;
 }
 
+// ---------------------------------------------------------------- combinations
+
+namespace {
+
+bool uses_var(const std::vector<Expr>& parts, const Var& v) {
+  return std::any_of(parts.begin(), parts.end(), [&](const Expr& e) { return uses(e, v); });
+}
+
+/// before[c] = state: the element that the update changes, to a place of this iteration.
+bool keeps_state(const Store& s, const Update& u, const Var& v) {
+  const auto* l = as<Load>(s.value);
+  if (l == nullptr || u.buffers.size() != 1 || l->buffer != u.buffers[0] || !uses_var(s.index, v)) return false;
+  if (s.buffer == u.buffers[0] || l->index.size() != u.index.size()) return false;
+  for (std::size_t d = 0; d < u.index.size(); ++d)
+    if (!same(l->index[d], u.index[d])) return false;
+  return true;
+}
+
+}  // namespace
+
+std::optional<Combination> match_combination(const Loop& loop) {
+  Combination out;
+  out.update = as<Update>(loop.body);
+  if (const auto* q = as<Seq>(loop.body); q != nullptr && q->items.size() == 2) {
+    out.before = as<Store>(q->items[0]);
+    out.update = as<Update>(q->items[1]);
+    if (out.before == nullptr) return std::nullopt;
+  }
+  if (out.update == nullptr || uses_var(out.update->index, loop.var)) return std::nullopt;
+  const bool loads = std::all_of(out.update->values.begin(), out.update->values.end(),
+                                 [&](const Expr& e) { return as<Load>(e) != nullptr && uses(e, loop.var); });
+  if (!loads || (out.before != nullptr && !keeps_state(*out.before, *out.update, loop.var))) return std::nullopt;
+  return out;
+}
+
 }  // namespace loopwright::ir

@@ -1,5 +1,5 @@
-// What loops of the kinds `bulk` and `mma` say, taken apart: a copy that an engine carries out, and a product of tiles on
-// tensor cores. Steps ask whether a nest has this form, the emitter for what is in it. Both work on indices of any rank.
+// What loops of the kinds `across`, `bulk` and `mma` say, taken apart: a combination of what threads hold, a copy that an
+// engine carries out, and a product of tiles on tensor cores. Steps ask whether a nest has this form, the emitter for what is in it. Both work on indices of any rank.
 #pragma once
 
 #include <set>
@@ -50,5 +50,13 @@ struct MatrixProduct {
 };
 /// bad_argument when the nest is no such product.
 Result<MatrixProduct> match_matrix_product(const Loop& nest, const Facts& facts);
+
+/// for c { state[..] combine part[.., c, ..] }, and of a scan, in front of it, `before[.., c, ..] = state[..]`.
+struct Combination {
+  const Update* update = nullptr;
+  const Store* before = nullptr;  ///< null where nobody asks for what came before
+};
+/// Empty when the loop does anything else, or the state moves with the loop.
+std::optional<Combination> match_combination(const Loop& loop);
 
 }  // namespace loopwright::ir

@@ -202,7 +202,7 @@ enum class Monoid : std::uint8_t { sum, product, min, max, any, all, argmin, arg
 /// instruction stream; `parallel` by the CPU's workers.
 /// On a GPU: `grid_*` by the blocks of one launch, `cluster_x` by neighbouring blocks that see each other, `thread_*` by the threads of a block, where what follows the loop sees
 /// what its iterations did. `across` is a reduction (ordered, in its meaning) over what different threads hold, one value
-/// each. `last_block` follows a grid in the same launch: the block that is the last to finish carries it out.
+/// each, or a scan, where each may hold several. `last_block` follows a grid in the same launch: the block that is the last to finish carries it out.
 /// `bulk`: a copy between global and shared memory that the copy engine carries out. `mma`: a product of two tiles, summed
 /// into a fragment (ordered, in its meaning) by the tensor cores. `ring`: in order, while copies of later iterations are
 /// under way; `bulk` loops inside fill the slots that `mma` loops inside read.

@@ -113,6 +113,16 @@ std::vector<Access> collect_accesses(const Stmt& root) {
   return std::move(collector.found);
 }
 
+bool is_moved_by_data(const Expr& index, const std::vector<Stmt>& loops) {
+  bool found = false;
+  ir::walk(index, [&](const Expr& e) {
+    if (as<ir::Load>(e) == nullptr) return;
+    for (const Stmt& s : loops)
+      if (const auto* l = as<ir::Loop>(s)) found = found || ir::uses(e, l->var);
+  });
+  return found;
+}
+
 std::vector<ir::Buffer> update_group(const Stmt& body, const ir::Buffer& buffer) {
   std::vector<ir::Buffer> group{buffer};
   ir::walk(

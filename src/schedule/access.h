@@ -26,6 +26,9 @@ struct Access {
 /// In program order, the reads of a statement before its write. An Update is one `update` for each of its buffers.
 std::vector<Access> collect_accesses(const ir::Stmt& root);
 
+/// Whether the index reads data, at a place that moves with one of the loops.
+bool is_moved_by_data(const ir::Expr& index, const std::vector<ir::Stmt>& loops);
+
 /// The buffers that some Update of the kernel combines together with `buffer`, and itself; in the Update's order.
 std::vector<ir::Buffer> update_group(const ir::Stmt& body, const ir::Buffer& buffer);
 

@@ -159,6 +159,11 @@ std::vector<NestInfo> describe_nests(const ir::Kernel& k) {
           std::any_of(index.begin(), index.end(), [&](const Expr& e) { return ir::uses(e, v); });
       (spatial ? info.spatial : info.reduction).push_back({v.hint});
     }
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (!is_moved_by_data(index[d], leaf.loops)) continue;
+      info.scatters = info.scattered_dim < 0;  // of several dimensions nobody makes anything
+      info.scattered_dim = static_cast<int>(d);
+    }
     info.reads = reads_of(leaf);
     info.is_product = up != nullptr && up->monoid == ir::Monoid::sum && is_product(up->values[0]);
     for (const Expr& e : st ? std::vector<Expr>{st->value} : up->values) info.is_costly |= is_costly(e);

@@ -186,8 +186,18 @@ std::vector<LoopId> Schedule::reduce_across(const LoopId& loop, std::int64_t way
   return as_loops(take(&step));
 }
 
+std::vector<LoopId> Schedule::scan_across(const LoopId& loop, std::int64_t ways, std::int64_t chunk, std::int64_t blocks) {
+  const schedule::Step step = schedule::ScanAcross{loop.name, ways, chunk, blocks};
+  return as_loops(take(&step));
+}
+
 std::vector<LoopId> Schedule::value_first(const LoopId& combination) {
   const schedule::Step step = schedule::ValueFirst{combination.name};
+  return as_loops(take(&step));
+}
+
+std::vector<LoopId> Schedule::split_targets(const LoopId& loop, std::int64_t part) {
+  const schedule::Step step = schedule::SplitTargets{loop.name, part};
   return as_loops(take(&step));
 }
 

@@ -108,5 +108,16 @@ TEST_F(Families, rows_that_are_not_held_are_reduced_together) {
   check("input x: f32[40, 1000]\ns = sum(x, axes=[-1])\noutput d = sub(reduce_max(x, axes=[-1]), s)\noutput s\n", {}, {{"hold", 0}});
 }
 
+TEST_F(Families, running_sums_agree) {
+  // Lanes of a row, a block, passes of a block, a cluster, columns.
+  for (const char* shape : {"[40, 24]", "[3, 1000]", "[2, 33000]", "[1, 140000]"}) {
+    check("input x: f32" + std::string(shape) + "\noutput y = cumulative_sum(x, axis=1)\n");
+    check("input x: bf16" + std::string(shape) + "\noutput y = cumulative_sum(x, axis=1)\n");
+  }
+  check("symbol n in 1..900\ninput x: i64[n, 33]\noutput y = cumulative_sum(x, axis=1)\n", {{"s0", 77}});
+  check("input x: f32[2, 1000, 40]\noutput y = cumulative_sum(x, axis=1)\n");
+  check("symbol n in 1..900\ninput x: bf16[n, 70]\noutput y = cumulative_sum(x, axis=0)\n", {{"s0", 519}});
+}
+
 }  // namespace
 }  // namespace loopwright::device_tests

@@ -105,12 +105,14 @@ std::optional<Candidate> make_candidate(const std::string& graph_text, std::uint
   const auto lowered = driver::lower_kernel(scheduled->kernel, kTarget);
   if (!lowered.ok()) {
     EXPECT_EQ(lowered.error().code, ErrorCode::resource_exceeded) << what << "\n" << lowered.error().message();
+    EXPECT_NE(seed, 0u) << "the default does not fit: " << what;
     return std::nullopt;
   }
   Candidate out{what, job->naive, *lowered, {}, seed == 0};
   const auto text = codegen::emit_cuda(*lowered, kTarget, "k" + std::to_string(number));
   if (!text.ok()) {
     EXPECT_EQ(text.error().code, ErrorCode::resource_exceeded) << what << "\n" << text.error().message() << ir::print(*lowered);
+    EXPECT_NE(seed, 0u) << "the default does not fit: " << what;
     return std::nullopt;
   }
   // The emulated GPU has no copy engine: cuda_products_test.cpp looks at these.
@@ -120,8 +122,9 @@ std::optional<Candidate> make_candidate(const std::string& graph_text, std::uint
   return out;
 }
 
-void check_meaning(const Candidate& c, const EmulatedProgram& program, std::uint64_t seed) {
-  const Bindings bindings = loopwright::testing::random_bindings(c.lowered, seed);
+/// With these sizes, or random ones.
+void check_meaning(const Candidate& c, const EmulatedProgram& program, std::uint64_t seed, const Bindings& sizes = {}) {
+  const Bindings bindings = sizes.empty() ? loopwright::testing::random_bindings(c.lowered, seed) : sizes;
   const Arguments arguments = random_arguments(c.naive, bindings, seed);
   Arguments expected = arguments, interpreted = arguments;
   const Status reference = ir::interpret(c.naive, bindings, expected);
@@ -162,8 +165,9 @@ void check_compiled(const std::vector<Candidate>& batch) {
     }
 }
 
-/// Candidates of all graphs in turn: the default of each, then random picks; those in `kept` stay.
-void check_family(const std::vector<std::string>& graphs, std::uint64_t otherwise = 24, const Kept& kept = {}) {
+/// Candidates of all graphs in turn: the default of each, then random picks; those in `kept` stay. `family`: the template that
+/// they are all of.
+void check_family(const std::vector<std::string>& graphs, std::uint64_t otherwise = 24, const std::string& family = "", const Kept& kept = {}) {
   const std::uint64_t candidates = flag("candidates", otherwise), seed = flag("seed", 1);
   constexpr std::size_t kBatch = 20;
   std::vector<Candidate> batch;
@@ -171,6 +175,7 @@ void check_family(const std::vector<std::string>& graphs, std::uint64_t otherwis
   for (std::uint64_t i = 0; i < candidates * 2 && made < candidates; ++i) {
     const std::string& graph = graphs[i % graphs.size()];
     if (auto c = make_candidate(graph, i < graphs.size() ? 0 : seed + i, static_cast<int>(i), kept)) {
+      EXPECT_NE(c->what.find("template " + family), std::string::npos) << c->what;
       batch.push_back(std::move(*c));
       ++made;
     }
@@ -186,6 +191,33 @@ void check_family(const std::vector<std::string>& graphs, std::uint64_t otherwis
     batch.clear();
   }
   EXPECT_GE(made * 2, candidates) << "most picks are rejected";
+}
+
+/// Of sizes that may be zero: one kernel serves them too, and what is reduced over nothing is the neutral element.
+TEST(CudaEmpty, tensors_agree) {
+  std::vector<std::string> graphs;
+  for (const char* body :
+       {"input x: bf16[n, 40]\noutput y = cast(gelu_tanh(cast(x, f32)), bf16)\n", "input x: f32[n, 264]\noutput y = softmax(x, axis=-1)\n",
+        "input x: f32[3, n]\noutput y = sum(x, axes=[-1])\n", "input x: bf16[3, n]\noutput y = reduce_max(x, axes=[-1])\n", "input x: f32[n, 33]\noutput y = argmax(x, axes=[-1])\n",
+        "input x: f32[n, 40]\noutput y = sum(x, axes=[0])\n", "input x: f32[n, 8]\noutput y = sum(x)\n", "input x: f32[n]\noutput y = gt(reduce_max(x), 0)\n",
+        "input x: f32[n, 40]\noutput y = permute(x, axes=[1, 0])\n", "input x: f32[n, 40]\noutput y = cumulative_sum(x, axis=1)\n", "input x: bf16[3, n]\noutput y = cumulative_sum(x, axis=1)\n",
+        "input x: f32[n, 40]\noutput y = cumulative_sum(x, axis=0)\n", "input x: f32[9, 8]\ninput i: i64[n, 8]\ninput v: f32[n, 8]\noutput y = scatter(x, i, v, axis=0, reduce=add)\n",
+        "input t: f32[50, 24]\ninput i: i64[n]\noutput y = index_select(t, i, axis=0)\n", "input a: f32[17, n]\ninput b: f32[n, 9]\noutput y = matmul(a, b)\n"})
+    graphs.push_back("graph g\nsymbol n in 0..300\n" + std::string(body));
+  std::vector<Candidate> batch;
+  for (const std::string& graph : graphs)
+    for (const std::uint64_t seed : {0, 7})
+      if (auto c = make_candidate(graph, seed, static_cast<int>(batch.size()))) batch.push_back(std::move(*c));
+  std::vector<const codegen::CudaText*> texts;
+  for (const Candidate& c : batch) texts.push_back(&c.text);
+  const auto program = EmulatedProgram::compile(texts);
+  ASSERT_TRUE(program.ok()) << program.error().message();
+  for (const Candidate& c : batch)
+    for (const std::int64_t n : {0, 1, 299}) {
+      Bindings sizes;
+      for (const ir::SymbolParam& s : c.lowered.symbols) sizes[s.symbol.name] = n;
+      check_meaning(c, *program, 3, sizes);
+    }
 }
 
 std::string row_graph(const std::string& rows, const std::string& columns, const std::string& body) {
@@ -282,6 +314,16 @@ TEST(CudaColumns, agrees) {
   check_family(graphs);
 }
 
+TEST(CudaColumns, of_several_outputs_agrees) {
+  std::vector<std::string> graphs;
+  for (const char* shape : {"[7, 40]", "[130, 264]", "[600, 17]", "[3000, 64]", "[n, 48]"})
+    for (const char* body : {"s = sum(h, axes=[0])\noutput d = sub(reduce_max(h, axes=[0]), s)\noutput s\n", "m = mean(h, axes=[0])\noutput v = sub(mean(mul(h, h), axes=[0]), mul(m, m))\noutput m\n",
+                             "b = reduce_min(h, axes=[0])\nc = sum(h, axes=[0])\noutput d = add(cast(argmax(h, axes=[0]), f32), sub(b, c))\noutput c\n"})
+      graphs.push_back("graph g\nsymbol n in 1..300\ninput x: bf16" + std::string(shape) + "\nh = cast(x, f32)\n" + body);
+  graphs.push_back("graph g\ninput x: f32[3, 90, 40]\ny = sum(x, axes=[1])\noutput z = sub(reduce_max(x, axes=[1]), y)\noutput y\n");
+  check_family(graphs);
+}
+
 TEST(CudaFullReduction, agrees) {
   std::vector<std::string> graphs;
   for (const char* shape : {"[1]", "[1000]", "[40, 41]", "[5, 70, 64]", "[n]", "[n, 8]"}) {
@@ -352,7 +394,7 @@ TEST(CudaPlainProduct, agrees) {
   graphs.push_back(plain_product("f64[12, 100]", "f64[20, 100]", "output y = linear(x, w)\n"));
   graphs.push_back(plain_product("i32[12, 100]", "i32[100, 20]", "output y = matmul(x, w)\n"));
   graphs.push_back(plain_product("f32[9, 70]", "f32[11, 70]", "output y = exp(linear(x, w))\n"));
-  check_family(graphs, 24, {{{"thin", 0}}, ""});
+  check_family(graphs, 24, "", {{{"thin", 0}}, ""});
 }
 
 /// One thin side, by warps on tensor cores: edges of every kind, mixed types, epilogues, rows of a symbol, batches.
@@ -368,15 +410,72 @@ TEST(CudaThinProduct, agrees) {
   graphs.push_back(plain_product("bf16[2, 20, 136]", "bf16[2, 24, 136]", "output y = matmul(x, w, transpose_b=true)\n"));
   graphs.push_back(plain_product("bf16[t, 129]", "f32[9, 129]", "output y = cast(mul(linear(cast(x, f32), w), 2.0), bf16)\n"));
   graphs.push_back(plain_product("bf16[t, 256]", "bf16[64, 256]", "output y = linear(x, w)\n"));
-  check_family(graphs, 24, {{{"thin", 1}}, "lw_mma_"});
+  check_family(graphs, 24, "", {{{"thin", 1}}, "lw_mma_"});
+}
+
+std::string scan_graph(const std::string& dtype, const std::string& shape, int axis, const std::string& out = "") {
+  return "graph g\nsymbol n in 1..40\nsymbol m in 1..300\ninput x: " + dtype + shape + "\noutput y = cumulative_sum(x, axis=" + std::to_string(axis) + (out.empty() ? "" : ", out=" + out) + ")\n";
+}
+
+/// Of one element, primes, and one more and less than a chunk, a warp, a block and a pass of several.
+TEST(CudaScan, along_memory_agrees) {
+  std::vector<std::string> graphs;
+  for (const char* columns : {"1", "4", "7", "31", "32", "33", "127", "128", "129", "136", "521", "1024", "1028", "2039", "4096"})
+    graphs.push_back(scan_graph("f32", "[n, " + std::string(columns) + "]", 1));
+  for (const char* dtype : {"bf16", "f16", "f64", "i8", "u8", "i16", "i32", "i64"})
+    for (const char* columns : {"24", "264", "1000"}) graphs.push_back(scan_graph(dtype, "[3, " + std::string(columns) + "]", 1));
+  graphs.push_back(scan_graph("bf16", "[3, 520]", 1, "f32"));
+  graphs.push_back(scan_graph("f32", "[600]", 0));
+  graphs.push_back(scan_graph("f32", "[2, 3, 40]", 2));
+  graphs.push_back(scan_graph("f32", "[n, m]", 1));
+  graphs.push_back(scan_graph("f32", "[m]", 0));
+  graphs.push_back("graph g\ninput x: f32[5, 264]\ninput w: f32[264]\noutput y = cumulative_sum(mul(exp(x), w), axis=1)\n");
+  graphs.push_back("graph g\ninput x: f32[5, 64] strides [128, 2]\noutput y = cumulative_sum(x, axis=1)\n");
+  check_family(graphs, graphs.size() + 24, "gpu_scan");
+}
+
+TEST(CudaScan, of_long_rows_agrees) {
+  std::vector<std::string> graphs;
+  for (const char* columns : {"8192", "16384", "20001", "33000"}) graphs.push_back(scan_graph("f32", "[2, " + std::string(columns) + "]", 1));
+  graphs.push_back(scan_graph("bf16", "[2, 16392]", 1));
+  graphs.push_back(scan_graph("f32", "[1, 131076]", 1));
+  check_family(graphs, graphs.size() * 3, "gpu_scan");
+}
+
+TEST(CudaScan, along_other_axes_agrees) {
+  std::vector<std::string> graphs;
+  for (const char* rows : {"1", "7", "8", "9", "127", "128", "129", "257", "521", "m"})
+    for (const char* columns : {"1", "33", "64", "n"}) graphs.push_back(scan_graph("f32", "[" + std::string(rows) + ", " + columns + "]", 0));
+  for (const char* dtype : {"bf16", "f16", "f64", "i8", "i32"}) graphs.push_back(scan_graph(dtype, "[2, 130, 40]", 1));
+  graphs.push_back(scan_graph("f32", "[3, 20, 4, 40]", 1));
+  check_family(graphs, graphs.size() + 24, "gpu_scan");
+}
+
+/// Rows by one index each, elements by one each, other axes, sums in wider types, in place; indices that are out of range.
+TEST(CudaScatter, agrees) {
+  std::vector<std::string> graphs;
+  const auto add = [&](const std::string& dtype, const std::string& target, const std::string& index, const std::string& part, const std::string& body) {
+    graphs.push_back("graph g\nsymbol n in 1..90\ninput x: " + dtype + target + "\ninput i: " + index + "\ninput v: " + dtype + part + "\n" + body);
+  };
+  for (const char* reduce : {"", ", reduce=add"}) {
+    const std::string rows = "r = broadcast(reshape(i, shape=[40, 1]), shape=[40, 24])\noutput y = scatter(x, r, v, axis=0" + std::string(reduce) + ")\n";
+    for (const char* dtype : {"f32", "bf16", "i8", "i64"}) add(dtype, "[50, 24]", "i64[40]", "[40, 24]", rows);
+    add("f32", "[7, 24]", "i32[40]", "[40, 24]", rows);
+    add("f32", "[20, 24]", "i64[6, 24]", "[6, 24]", "output y = scatter(x, i, v, axis=0" + std::string(reduce) + ")\n");
+    add("f32", "[9, 40]", "i64[9, 33]", "[9, 33]", "output y = scatter(x, i, v, axis=1" + std::string(reduce) + ")\n");
+    add("f32", "[n, 3, 8]", "i64[n, 5, 8]", "[n, 5, 8]", "output y = scatter(x, i, v, axis=1" + std::string(reduce) + ")\n");
+    add("f32", "[1000]", "i64[n]", "[n]", "output y = scatter(x, i, v, axis=0" + std::string(reduce) + ")\n");
+    add("i32", "[n, 16]", "i64[70, 16]", "[70, 16]", "output y = scatter(x, i, v, axis=0" + std::string(reduce) + ")\n");
+    add("f32", "[50, 24]", "i64[40, 24]", "[40, 24]", "y = scatter(x, i, v, axis=0" + std::string(reduce) + ")\nupdate x = y\n");
+  }
+  add("bool", "[30, 8]", "i64[40, 8]", "[40, 8]", "output y = scatter(x, i, v, axis=0)\n");
+  check_family(graphs, graphs.size() + 24, "gpu_scatter");
 }
 
 TEST(CudaGeneral, agrees) {
-  check_family({"graph g\ninput x: f32[20, 24]\ninput i: i64[6, 24]\ninput v: f32[6, 24]\noutput y = scatter(x, i, v, axis=0)\n",
-                "graph g\ninput x: f32[20, 24]\noutput y = variance(x, axes=[1])\n",
+  check_family({"graph g\ninput x: f32[20, 24]\noutput y = variance(x, axes=[1])\n",
                 "graph g\ninput x: bool[20, 24]\noutput y = any(x, axes=[1])\n",
                 "graph g\ninput a: f32[17, 30]\ninput b: f32[30, 9]\noutput y = matmul(a, b)\n",
-                "graph g\ninput x: f32[7, 40]\noutput y = cumulative_sum(x, axis=1)\n",
                 "graph g\ninput t: f32[50, 24]\ninput i: i64[13]\noutput y = index_select(t, i, axis=0)\n",
                 "graph g\ninput a: f32[10, 24]\ninput b: f32[10, 16]\noutput y = concat(a, b, axis=1)\n",
                 "graph g\ninput x: bf16[33, 70]\noutput y = sum(cast(x, f32), axes=[0])\n",

@@ -28,7 +28,7 @@ constexpr std::uint64_t kCompileEvery = 10;  ///< compiling takes longer than al
 
 bool regroups(const std::vector<schedule::TracedStep>& steps) {
   return std::any_of(steps.begin(), steps.end(), [](const schedule::TracedStep& s) {
-    return std::holds_alternative<schedule::ReduceAcross>(s.step);
+    return std::holds_alternative<schedule::ReduceAcross>(s.step) || std::holds_alternative<schedule::ScanAcross>(s.step);
   });
 }
 

@@ -220,6 +220,7 @@ Status cuCtxPopCurrent_v2(cuda::Context* context) {
 Status cuLibraryLoadData(cuda::Library* library, const void* image, void*, void*, unsigned, void*, void*,
                          unsigned) {
   if (pending() != kOk) return pending();
+  if (setting("load") != kOk) return static_cast<Status>(setting("load"));
   const char* text = static_cast<const char*>(image);
   constexpr const char* kHead = "fake cubin:";
   if (std::strncmp(text, kHead, std::strlen(kHead)) != 0) return kInvalidImage;

@@ -119,7 +119,8 @@ std::string check_runs(const std::string& body, const ir::Kernel& input, const O
   const bool regroups = std::any_of(
       outcome.steps.begin(), outcome.steps.end(),
       [](const schedule::TracedStep& s) {
-        return std::holds_alternative<schedule::ReduceAcross>(s.step) || std::holds_alternative<schedule::Separate>(s.step) || std::holds_alternative<schedule::RoundFactors>(s.step);
+        return std::holds_alternative<schedule::ReduceAcross>(s.step) || std::holds_alternative<schedule::ScanAcross>(s.step) ||
+               std::holds_alternative<schedule::Separate>(s.step) || std::holds_alternative<schedule::RoundFactors>(s.step);
       });
   std::uint64_t seed = 1;
   for (const Bindings& symbols : read_runs(body)) {

@@ -233,11 +233,11 @@ class Generator {
     return seq({wrap(axes, start), wrap(second, substitute(step, renaming))});
   }
 
-  /// b[.., i] from b[.., i - 1]: an order that no schedule may change.
+  /// b[.., i] from b[.., i - 1]: an order that none but scan_across may change.
   Stmt scan(const Buffer& b, const std::vector<Axis>& axes) {
     std::vector<Expr> here = vars_of(axes), before = here;
     before.back() = here.back() - int_imm(1);
-    const Expr previous = select(lt(int_imm(0), here.back()), load(b, before), constant(0, b->dtype));
+    const Expr previous = select(binary(BinaryOp::eq, here.back(), int_imm(0)), constant(0, b->dtype), load(b, before));
     return wrap(axes, store(b, here, binary(BinaryOp::add, previous, value(b->dtype, axes, 1))));
   }
 

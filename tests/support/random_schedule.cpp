@@ -33,6 +33,10 @@ Parts parts_of(const ir::Kernel& k) {
           p.regroups_badly =
               p.regroups_badly || ((t == DType::f16 || t == DType::bf16) && !ir::is_exact(u->monoid, t));
         }
+        if (const auto* x = ir::as<ir::Store>(s); x && (x->buffer->dtype == DType::f16 || x->buffer->dtype == DType::bf16)) {
+          const auto read = ir::buffers_of(s).read;
+          p.regroups_badly = p.regroups_badly || std::find(read.begin(), read.end(), x->buffer) != read.end();
+        }
         if (const auto* a = ir::as<ir::Alloc>(s)) {
           p.allocated.push_back(a->buffer->name);
           p.buffers.push_back(a->buffer->name);
@@ -130,7 +134,7 @@ schedule::Step a_stage(const ir::Kernel& k, const Parts& p, Generator& random) {
 
 schedule::Step random_step(const ir::Kernel& k, Generator& random) {
   const Parts p = parts_of(k);
-  switch (random() % 27) {
+  switch (random() % 29) {
     case 0:
     case 1:
     case 2:
@@ -162,6 +166,11 @@ schedule::Step random_step(const ir::Kernel& k, Generator& random) {
     case 23:
     case 24: return schedule::Merge{a_loop(p, random), a_loop(p, random)};
     case 25: return schedule::Stream{a_buffer(p, random, false)};
+    case 26:
+      if (p.regroups_badly) return schedule::Vectorize{a_loop(p, random)};
+      return schedule::ScanAcross{a_loop(p, random), one_of(std::vector<std::int64_t>{1, 2, 4, 6}, random),
+                                  one_of(std::vector<std::int64_t>{1, 2, 3, 4}, random), std::int64_t{1} + static_cast<std::int64_t>(random() % 2)};
+    case 27: return schedule::SplitTargets{a_loop(p, random), one_of(std::vector<std::int64_t>{1, 2, 3, 8}, random)};
     default: return schedule::AssumeAlignment{std::int64_t{1} << random() % 7};
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/ir/engine.h"
 #include "src/ir/rewrite.h"
 
 namespace loopwright::codegen {
@@ -75,7 +76,9 @@ class BarrierPlanner {
     if (l.kind == LoopKind::across) {
       step(s);
       // Combining through slots waits for everybody after everything before was done.
-      if (const auto ways = ir::as_int(l.extent); ways && needs_slots(*ways)) pending_.clear();
+      const auto c = ir::match_combination(l);
+      const bool scans = c && c->before != nullptr;  // a thread may hold several of the values
+      if (const auto ways = ir::as_int(l.extent); !scans && ways && needs_slots(*ways)) pending_.clear();
       return;
     }
     if (const auto axis = thread_axis(l.kind)) {

@@ -1,5 +1,5 @@
 // The body of one launch as CUDA C++ text. Expressions are in emit_expr.cpp, loads and stores in emit_memory.cpp,
-// statements in emit_stmt.cpp, combinations over threads in emit_across.cpp.
+// statements in emit_stmt.cpp, combinations over threads in emit_across.cpp and emit_scan.cpp.
 //
 // All threads of a block go through the statements outside the thread loops: what is in registers each of them computes
 // for itself, what others can see thread 0 alone writes.
@@ -167,6 +167,10 @@ class BodyEmitter {
   // emit_across.cpp
   Status emit_across(const ir::Loop& l);
   void emit_exchanges(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t ways);
+  static std::string shuffle_text(const std::string& name, DType t, const std::string& mask, const std::string& value, const std::string& which);
+  std::string lane_mask(std::int64_t ways);
+  std::string allocate_slots(DType t, std::int64_t count);
+  std::vector<std::string> publish_in_cluster(const std::vector<DType>& dtypes, const std::vector<std::string>& values);
   void emit_cluster_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values);
   void cluster_barrier();
   void enter_cluster();
@@ -174,6 +178,17 @@ class BodyEmitter {
                      const std::vector<std::string>& slots, std::int64_t count);
   void emit_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t warps);
   void combine_values(ir::Monoid monoid, const std::vector<DType>& dtypes, std::vector<std::string>& into, const std::vector<std::string>& with);
+
+  // emit_scan.cpp
+  struct ScanShape {
+    int axis = 0;
+    std::int64_t threads = 1, copies = 1;
+  };
+  Status emit_scan(const ir::Loop& l, const ir::Combination& c);
+  std::string combined(ir::Monoid monoid, DType t, const std::string& a, const std::string& b);
+  std::string scan_group(ir::Monoid monoid, DType t, std::string& value, std::int64_t lanes, const std::string& mask, const std::string& lane);
+  std::vector<std::string> scan_lanes(ir::Monoid monoid, DType t, std::vector<std::string> values, const ScanShape& shape, std::string& state);
+  std::vector<std::string> scan_slots(ir::Monoid monoid, DType t, const std::vector<std::string>& values, const ScanShape& shape, std::string& state);
 
   // emit_ring.cpp: copy engine and tensor cores
   struct Fragment {

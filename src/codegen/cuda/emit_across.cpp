@@ -14,10 +14,14 @@ namespace {
 
 constexpr std::int64_t kWarp = 32;
 
-/// The value that the lane `lane ^ distance` holds.
-std::string exchange(DType t, const std::string& mask, const std::string& value, std::int64_t distance) {
-  const std::string rest = ", " + std::to_string(distance) + ")";
-  const auto shuffle = [&](const std::string& x) { return "__shfl_xor_sync(" + mask + ", " + x + rest; };
+/// True when combine(a, b) and combine(b, a) may differ in the last places, so that lanes must agree on the order.
+bool is_ordered(ir::Monoid monoid) { return monoid == ir::Monoid::welford || monoid == ir::Monoid::log_sum_exp; }
+
+}  // namespace
+
+/// What a lane holds of `value`, by an instruction of this name; `which` says which lane's.
+std::string BodyEmitter::shuffle_text(const std::string& name, DType t, const std::string& mask, const std::string& value, const std::string& which) {
+  const auto shuffle = [&](const std::string& x) { return name + "(" + mask + ", " + x + ", " + which + ")"; };
   switch (t) {
     case DType::f16:
     case DType::bf16: return "(unsigned short)" + shuffle("(unsigned)" + value);
@@ -28,11 +32,6 @@ std::string exchange(DType t, const std::string& mask, const std::string& value,
     default: return shuffle(value);
   }
 }
-
-/// True when combine(a, b) and combine(b, a) may differ in the last places, so that lanes must agree on the order.
-bool is_ordered(ir::Monoid monoid) { return monoid == ir::Monoid::welford || monoid == ir::Monoid::log_sum_exp; }
-
-}  // namespace
 
 /// into = combine(into, with), each of them names or short text.
 void BodyEmitter::combine_values(ir::Monoid monoid, const std::vector<DType>& dtypes, std::vector<std::string>& into,
@@ -73,8 +72,10 @@ void BodyEmitter::combine_values(ir::Monoid monoid, const std::vector<DType>& dt
 
 Status BodyEmitter::emit_across(const ir::Loop& l) {
   const std::int64_t ways = *ir::as_int(l.extent);
-  const auto* u = ir::as<ir::Update>(l.body);
-  if (u == nullptr) return refuse("loop `" + l.var.hint + "` across threads holds more than one update", "the loop that reduce_across makes");
+  const auto combination = ir::match_combination(l);
+  if (!combination) return refuse("loop `" + l.var.hint + "` across threads holds more than one update", "the loop that reduce_across or scan_across makes");
+  if (combination->before != nullptr) return emit_scan(l, *combination);
+  const ir::Update* u = combination->update;
   const auto* first = ir::as<ir::Load>(u->values[0]);
   if (first == nullptr || first->buffer->memory != ir::Memory::registers || !arrays_.contains(first->buffer))
     return refuse("loop `" + l.var.hint + "` combines what is not in registers", "partial results in registers");
@@ -121,22 +122,25 @@ Status BodyEmitter::emit_across(const ir::Loop& l) {
   });
 }
 
-/// After it every lane of each group of `ways` holds the combination of the group.
-void BodyEmitter::emit_exchanges(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t ways) {
-  std::string mask = "0xffffffffu";
+/// The lanes of this one's group of `ways`.
+std::string BodyEmitter::lane_mask(std::int64_t ways) {
   // Rows of a warp may be in different branches: only the lanes of the row are named.
   if (ways < kWarp && launch_.block.threads() > ways)
-    mask = name_value("unsigned", std::to_string((1ull << ways) - 1) + "u << ((threadIdx.y * " + std::to_string(launch_.block.x) +
+    return name_value("unsigned", std::to_string((1ull << ways) - 1) + "u << ((threadIdx.y * " + std::to_string(launch_.block.x) +
                                       " + threadIdx.x) % 32 / " + std::to_string(ways) + " * " + std::to_string(ways) + ")");
-  else if (launch_.block.threads() < kWarp)
-    mask = std::to_string((1ull << launch_.block.threads()) - 1) + "u";
+  return launch_.block.threads() < kWarp ? std::to_string((1ull << launch_.block.threads()) - 1) + "u" : "0xffffffffu";
+}
+
+/// After it every lane of each group of `ways` holds the combination of the group.
+void BodyEmitter::emit_exchanges(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t ways) {
+  const std::string mask = lane_mask(ways);
   const bool is_extreme = monoid == ir::Monoid::min || monoid == ir::Monoid::max;
   if (is_extreme && dtypes[0] == DType::i32 && ways == kWarp)
     return line(values[0] + (monoid == ir::Monoid::min ? " = __reduce_min_sync(" : " = __reduce_max_sync(") + mask + ", " + values[0] + ");");
   for (std::int64_t distance = ways / 2; distance > 0; distance /= 2) {
     std::vector<std::string> mine = values, others;
     for (std::size_t i = 0; i < values.size(); ++i)
-      others.push_back(name_value(std::string(c_type(dtypes[i])), exchange(dtypes[i], mask, values[i], distance)));
+      others.push_back(name_value(std::string(c_type(dtypes[i])), shuffle_text("__shfl_xor_sync", dtypes[i], mask, values[i], std::to_string(distance))));
     if (is_ordered(monoid)) {
       const std::string upper = name_value("bool", "(threadIdx.x & " + std::to_string(distance) + ") != 0");
       for (std::size_t i = 0; i < values.size(); ++i) {
@@ -165,8 +169,8 @@ void BodyEmitter::cluster_barrier() {
   line("lw_cluster_wait();");
 }
 
-/// One slot for each block of the cluster in the shared memory of each: all blocks combine in the same order.
-void BodyEmitter::emit_cluster_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values) {
+/// One slot for each block of the cluster in the shared memory of each, filled when it returns.
+std::vector<std::string> BodyEmitter::publish_in_cluster(const std::vector<DType>& dtypes, const std::vector<std::string>& values) {
   enter_cluster();
   const std::int64_t blocks = launch_.block.cluster;
   if (launch_.block.x < blocks && !failure_)
@@ -182,21 +186,29 @@ void BodyEmitter::emit_cluster_slots(ir::Monoid monoid, const std::vector<DType>
   }
   line("if (threadIdx.x < " + std::to_string(blocks) + (launch_.block.y > 1 ? " && threadIdx.y == 0" : "") + ") { " + writes + "}");
   cluster_barrier();
-  combine_slots(monoid, dtypes, values, slots, blocks);
+  return slots;
+}
+
+/// All blocks of the cluster combine in the same order.
+void BodyEmitter::emit_cluster_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values) {
+  combine_slots(monoid, dtypes, values, publish_in_cluster(dtypes, values), launch_.block.cluster);
+}
+
+/// Slots in shared memory: one array, or one for each row of threads.
+std::string BodyEmitter::allocate_slots(DType t, std::int64_t count) {
+  const std::int64_t rows = is_in_axis(1) ? launch_.block.y : 1;
+  const std::int64_t stride = (count * size_bytes(t) + 15) / 16 * 16;
+  const std::string name = fresh("slots"), type(c_type(t));
+  line(type + "* const " + name + " = (" + type + "*)(lw_shared + " + std::to_string(launch_.shared_bytes) +
+       (rows > 1 ? " + threadIdx.y * " + std::to_string(stride) : "") + ");");
+  launch_.shared_bytes += stride * rows;
+  return name;
 }
 
 /// Lane 0 of each warp leaves its values, and every thread combines those of all warps in the same order.
 void BodyEmitter::emit_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t warps) {
-  const std::int64_t rows = is_in_axis(1) ? launch_.block.y : 1;
   std::vector<std::string> slots;
-  for (const DType t : dtypes) {
-    const std::int64_t stride = (warps * size_bytes(t) + 15) / 16 * 16;
-    slots.push_back(fresh("slots"));
-    const std::string type(c_type(t));
-    line(type + "* const " + slots.back() + " = (" + type + "*)(lw_shared + " + std::to_string(launch_.shared_bytes) +
-         (rows > 1 ? " + threadIdx.y * " + std::to_string(stride) : "") + ");");
-    launch_.shared_bytes += stride * rows;
-  }
+  for (const DType t : dtypes) slots.push_back(allocate_slots(t, warps));
   if (serial_loops_ > 0) barrier();  // the slots of the last round were read
   std::string writes;
   for (std::size_t i = 0; i < values.size(); ++i) writes += slots[i] + "[threadIdx.x / 32] = " + values[i] + "; ";

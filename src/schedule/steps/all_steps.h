@@ -18,8 +18,10 @@
 #include "src/schedule/steps/reorder.h"
 #include "src/schedule/steps/ring.h"
 #include "src/schedule/steps/round_factors.h"
+#include "src/schedule/steps/scan_across.h"
 #include "src/schedule/steps/separate.h"
 #include "src/schedule/steps/split.h"
+#include "src/schedule/steps/split_targets.h"
 #include "src/schedule/steps/stage.h"
 #include "src/schedule/steps/stream.h"
 #include "src/schedule/steps/tensorize.h"
@@ -30,7 +32,7 @@
 namespace loopwright::schedule {
 
 using Step = std::variant<Split, Fuse, Merge, Reorder, Parallel, Bind, Unroll, Vectorize, InlineBuffer, ComputeAt,
-                          FuseEpilogue, Hold, Stage, ReduceAcross, ValueFirst, Separate, RoundFactors, Tensorize, Ring, Bulk, LoadAhead, Persist, Stream,
+                          FuseEpilogue, Hold, Stage, ReduceAcross, ScanAcross, ValueFirst, SplitTargets, Separate, RoundFactors, Tensorize, Ring, Bulk, LoadAhead, Persist, Stream,
                           AssumeMultiple, AssumeAlignment>;
 
 }  // namespace loopwright::schedule

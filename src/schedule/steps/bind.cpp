@@ -1,5 +1,6 @@
 #include "src/schedule/steps/bind.h"
 
+#include "src/ir/engine.h"
 #include "src/schedule/dependence.h"
 #include "src/schedule/rejection.h"
 
@@ -75,25 +76,19 @@ Status require_free_axis(const ir::Kernel& k, const Site& site, ir::LoopKind kin
                   taken, "one loop of an axis in each other");
 }
 
-Status require_constant(const ir::Kernel& k, const Site& site) {
+Status require_constant(const ir::Kernel& k, const Site& site, std::int64_t most = 1024) {
   const auto extent = ir::as_int(ir::simplify(site.loop().extent, facts_before(k, site)));
-  if (extent && *extent >= 1 && *extent <= 1024) return Unit{};
+  if (extent && *extent >= 1 && *extent <= most) return Unit{};
   return rejected(ErrorCode::illegal_bind, "the extent is " + ir::print(site.loop().extent), k, site.stmt(),
-                  "a constant of at most 1024: split the loop first");
+                  "a constant of at most " + std::to_string(most) + ": split the loop first");
 }
 
 /// Rejects unless the loop does nothing but combine one value of each iteration into an element.
 Status require_combination(const ir::Kernel& k, const Site& site) {
-  const ir::Var& v = site.loop().var;
-  const auto* u = as<ir::Update>(site.loop().body);
-  bool fits = u != nullptr;
-  if (u) {
-    for (const ir::Expr& e : u->index) fits = fits && !ir::uses(e, v);
-    for (const ir::Expr& e : u->values) fits = fits && as<ir::Load>(e) != nullptr && ir::uses(e, v);
-  }
-  if (fits) return Unit{};
+  constexpr std::int64_t kMostScanned = 16384;  // several of each thread
+  if (const auto c = ir::match_combination(site.loop())) return c->before ? require_constant(k, site, kMostScanned) : require_constant(k, site);
   return rejected(ErrorCode::illegal_bind, "its body is not one update by elements that it indexes", k, site.stmt(),
-                  "the combining loop that reduce_across makes");
+                  "the combining loop that reduce_across or scan_across makes");
 }
 
 Stmt bound(const ir::Loop& l, ir::LoopKind kind) { return ir::loop(l.var, l.extent, l.body, kind); }
@@ -113,7 +108,6 @@ Result<Applied> apply(const ir::Kernel& k, const Bind& step) {
   const ir::LoopKind kind = kind_of(step.axis);
   LW_CHECK(require_no_lanes(k, site, ErrorCode::illegal_bind));
   if (kind == ir::LoopKind::across) {
-    LW_CHECK(require_constant(k, site));
     LW_CHECK(require_combination(k, site));
   } else if (ir::is_grid(kind) || kind == ir::LoopKind::last_block) {
     LW_CHECK(require_outermost(k, site, ir::is_grid(kind)));

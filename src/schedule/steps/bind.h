@@ -29,8 +29,8 @@ struct Parallel {
 ///
 /// `grid_*`: the loop is outermost but for other grid loops, with the rules of `parallel`. `thread_*`, `cluster_x`: inside
 /// at most one loop of each axis; a constant extent; no iteration touches what another writes. `across`: its body is one
-/// update by values that the loop indexes, at an element that it does not; constant extent. `last_block`: outermost,
-/// right behind a nest of grid loops. Rejections: illegal_bind, bad_argument.
+/// update by values that the loop indexes, at an element that it does not, perhaps behind a store that keeps what that element
+/// was; constant extent. `last_block`: outermost, right behind a nest of grid loops. Rejections: illegal_bind, bad_argument.
 struct Bind {
   static constexpr std::string_view kVerb = "bind";
   std::string loop;

@@ -100,6 +100,22 @@ TEST_F(GpuProgram, WithoutADriverItSaysWhereItLooked) {
   }
 }
 
+TEST_F(GpuProgram, WithoutNvrtcOrWithAnOldOneItSaysWhatWouldWork) {
+  const auto refuse = [&](const char* words) {
+    const Ended e = run({"--json", "run", twice(), "--device", "cuda:0"});
+    EXPECT_NE(e.exit, 0) << words;
+    const json error = json::parse(e.err).at("error");
+    EXPECT_NE(error.dump().find(words), std::string::npos) << error;
+    EXPECT_NE(error.at("works"), "") << error;
+  };
+  set("LOOPWRIGHT_FAKE_NVRTC_VERSION", "11");
+  refuse("version 11.0");
+  refuse("NVRTC 12.0 or newer");
+  set("LOOPWRIGHT_LIBNVRTC", file("no_such_library.so"));
+  refuse("no_such_library.so");
+  refuse("LOOPWRIGHT_LIBNVRTC");
+}
+
 TEST_F(GpuProgram, BenchTimesDefaultAndTunedOnTheDevice) {
   const std::string database = tuned("t.db", "cuda:1");
   for (const char* device : {"cuda:1", "cuda:0+reused"}) {

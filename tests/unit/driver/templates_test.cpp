@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "loopwright/graph.h"
+#include "src/codegen/cuda/emit.h"
 #include "src/driver/build.h"
 #include "src/driver/planner.h"
 #include "src/graph/group.h"
@@ -146,6 +147,89 @@ TEST(GpuTemplates, PicksThatDoNotFitAreRejectedAndNotReplacedByAnotherSchedule) 
   ASSERT_FALSE(rejected.ok()) << rejected->trace;
   EXPECT_NE(rejected.error().message().find("more threads than a block has"), std::string::npos) << rejected.error().message();
   EXPECT_TRUE(schedule_first(columns, {}).ok());
+}
+
+TEST(GpuTemplates, TilesThatGoBeyondTheirRowsOfColumnsBeginTheirOwnSums) {
+  // Two tiles of 32 columns for each of three rows of 40.
+  for (const Picks& picks : {Picks{{"across", 8}, {"down", 2}}, Picks{{"across", 8}, {"down", 32}}}) {
+    const auto found = schedule_first("input x: f32[3, 90, 40]\ny = sum(x, axes=[1])\noutput y\n", picks);
+    ASSERT_TRUE(found.ok()) << found.error().message();
+    const auto lowered = lower_kernel(found->kernel, kGpu);
+    ASSERT_TRUE(lowered.ok()) << lowered.error().message();
+    const auto text = codegen::emit_cuda(*lowered, kGpu, "k");
+    ASSERT_TRUE(text.ok()) << text.error().message();
+    EXPECT_EQ(text->launches.size(), 1u) << "what begins the sums is a launch of its own";
+  }
+}
+
+TEST(GpuTemplates, AColumnIsFinishedByTheBlockThatSummedIt) {
+  // A launch of its own would be one block, which the last block of the sums would take over with its own threads too.
+  for (const char* rows : {"40", "30000"}) {
+    const auto found = schedule_first("input x: bf16[" + std::string(rows) + ", 512]\noutput y = cast(mean(cast(x, f32), axes=[0]), bf16)\n", {});
+    ASSERT_TRUE(found.ok()) << found.error().message();
+    const auto text = codegen::emit_cuda(*lower_kernel(found->kernel, kGpu), kGpu, "k");
+    ASSERT_TRUE(text.ok()) << text.error().message();
+    EXPECT_EQ(text->launches.size(), 1u) << text->functions;
+  }
+}
+
+TEST(GpuTemplates, ScattersShareTheirTargetsOut) {
+  const auto trace = [](const std::string& target, const std::string& indices) {
+    const auto found = schedule_first("input x: f32[" + target + ", 1024]\ninput i: i64[" + indices + ", 1024]\ninput v: f32[" + indices + ", 1024]\noutput y = scatter(x, i, v, axis=0, reduce=add)\n", {});
+    EXPECT_TRUE(found.ok()) << found.error().message();
+    EXPECT_EQ(found->template_name, "gpu_scatter");
+    return found.ok() ? found->trace : "";
+  };
+  const std::string table = trace("50257", "8192");
+  EXPECT_NE(table.find("split_targets o0_0 by 1024"), std::string::npos) << table;
+  EXPECT_NE(table.find("stage i1 at"), std::string::npos) << table;
+  const std::string few = trace("50257", "4");
+  EXPECT_EQ(few.find("split_targets"), std::string::npos) << few;
+}
+
+TEST(GpuTemplates, ReductionsOfTheSameColumnsAreOneLaunchThatReadsThemOnce) {
+  for (const char* rows : {"40", "30000"}) {  // without and with shares of the rows
+    const auto found = schedule_first("input x: f32[" + std::string(rows) + ", 512]\ns = sum(x, axes=[0])\noutput d = sub(reduce_max(x, axes=[0]), s)\noutput s\n", {});
+    ASSERT_TRUE(found.ok()) << found.error().message();
+    const auto text = codegen::emit_cuda(*lower_kernel(found->kernel, kGpu), kGpu, "k");
+    ASSERT_TRUE(text.ok()) << text.error().message();
+    EXPECT_EQ(text->launches.size(), 1u) << text->functions;
+    std::size_t merges = 0;
+    for (std::size_t at = found->trace.find("\nmerge "); at != std::string::npos; at = found->trace.find("\nmerge ", at + 1)) ++merges;
+    EXPECT_GE(merges, 5u) << found->trace;
+  }
+}
+
+TEST(GpuTemplates, TensorsOfMoreThanTwoToThe31ElementsAreIndexedInLongLong) {
+  for (const char* text : {"input x: i8[3, 1500000000]\noutput y = add(x, 1)\n", "input x: i8[1500000000, 3]\noutput y = sum(cast(x, i32), axes=[-1])\n",
+                           "input x: i8[3000000000]\noutput y = reduce_max(x)\n", "input x: i8[65536, 40000]\noutput y = permute(x, axes=[1, 0])\n",
+                           "input x: i8[65536, 40000]\noutput y = reduce_max(x, axes=[0])\n", "input x: f32[65536, 40000]\noutput y = cumulative_sum(x, axis=1)\n"}) {
+    const auto found = schedule_first(text, {});
+    ASSERT_TRUE(found.ok()) << text << found.error().message();
+    const auto emitted = codegen::emit_cuda(*lower_kernel(found->kernel, kGpu), kGpu, "k");
+    ASSERT_TRUE(emitted.ok()) << text << emitted.error().message();
+    EXPECT_NE(emitted->functions.find("(long long)"), std::string::npos) << text << emitted->functions;
+    for (const CudaLaunch& l : emitted->launches) EXPECT_LE(l.grid[0].evaluate(nullptr), INT32_MAX) << text;
+  }
+}
+
+TEST(GpuTemplates, RunningSumsAreSharedOut) {
+  const auto trace = [](const std::string& text) {
+    const auto found = schedule_first(text, {});
+    EXPECT_TRUE(found.ok()) << found.error().message();
+    return found.ok() ? found->trace : "";
+  };
+  // Lanes of a warp, several rows of a block; a block; a cluster; threads above each other.
+  const std::string few = trace("input x: f32[64, 64]\noutput y = cumulative_sum(x, axis=1)\n");
+  EXPECT_NE(few.find("scan_across o0_1 ways 16 chunk 4 blocks 1"), std::string::npos) << few;
+  EXPECT_NE(few.find("to thread_y"), std::string::npos) << few;
+  const std::string block = trace("input x: bf16[4096, 4096]\noutput y = cumulative_sum(x, axis=1)\n");
+  EXPECT_NE(block.find("ways 512 chunk 8 blocks 1"), std::string::npos) << block;
+  EXPECT_NE(block.find("fuse_epilogue"), std::string::npos) << "the conversion is a pass of its own";
+  const std::string cluster = trace("input x: f32[64, 131072]\noutput y = cumulative_sum(x, axis=1)\n");
+  EXPECT_NE(cluster.find("ways 32768 chunk 4 blocks 8"), std::string::npos) << cluster;
+  const std::string columns = trace("input x: f32[4096, 64]\noutput y = cumulative_sum(x, axis=0)\n");
+  EXPECT_NE(columns.find("scan_across o0_0 ways 32 chunk 16 blocks 1"), std::string::npos) << columns;
 }
 
 TEST(GpuTemplates, OnlyTheAlignedVariantAssumesMoreThanElementsDo) {

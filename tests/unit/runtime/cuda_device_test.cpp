@@ -96,6 +96,18 @@ TEST_F(CudaDeviceTest, runs_code_of_its_own_architecture_and_of_older_ones_of_it
   EXPECT_FALSE(check_runs_on(sm90a, "cpu:x86-64").ok());
 }
 
+TEST_F(CudaDeviceTest, says_that_code_may_be_of_a_compiler_newer_than_the_driver) {
+  const auto device = open();
+  set("load", 222);  // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+  const auto loaded = device->load(*twice());
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().code, ErrorCode::bad_artifact);
+  EXPECT_NE(loaded.error().found.find("CUDA error 222"), std::string::npos) << loaded.error().found;
+  EXPECT_NE(loaded.error().works.find("not newer than the driver, which knows CUDA " + device->driver().version_text()), std::string::npos) << loaded.error().works;
+  set("load", 0);
+  EXPECT_TRUE(device->load(*twice()).ok());
+}
+
 TEST_F(CudaDeviceTest, refuses_code_that_is_damaged_or_does_not_fit_its_launches) {
   const auto device = open();
   const auto refuse = [&](const std::shared_ptr<Artifact>& artifact, ErrorCode code, const char* words) {

@@ -219,6 +219,31 @@ TEST(Emit, blocks_of_a_cluster_share_one_iteration_of_the_grid) {
   EXPECT_LT(found->functions.find("lw_cluster_wait();"), found->functions.find("lw_peer("));
 }
 
+/// Threads hold `copies` values each.
+std::string scan_text(int threads, int copies) {
+  const std::string t = std::to_string(threads), all = std::to_string(threads * copies), k = std::to_string(copies);
+  return "kernel scan(x: f32[" + all + "] in, y: f32[" + all + "] out)\n  level emittable\n  for b in 0..1 grid_x\n    alloc state: f32[1] registers\n" +
+         "    state[0] = 0.0f32\n    alloc part: f32[" + all + "] registers\n    alloc before: f32[" + all + "] registers\n    for t in 0.." + t + " thread_x\n      for u in 0.." + k +
+         "\n        part[u*" + t + " + t] = x[u*" + t + " + t]\n    for c in 0.." + all + " across\n      before[c] = state[0]\n      update sum state[0] by part[c]\n    for s in 0.." + t +
+         " thread_x\n      for v in 0.." + k + "\n        y[v*" + t + " + s] = before[v*" + t + " + s]\n";
+}
+
+TEST(Emit, a_scan_meets_once_for_all_values_of_a_thread) {
+  const auto warp = emit(scan_text(32, 3));
+  ASSERT_TRUE(warp.ok()) << warp.error().message();
+  EXPECT_EQ(count(warp->functions, "__shfl_up_sync("), 3 * 6) << warp->functions;
+  EXPECT_EQ(count(warp->functions, "__syncthreads();"), 0) << warp->functions;
+  const auto block = emit(scan_text(256, 4));
+  ASSERT_TRUE(block.ok()) << block.error().message();
+  EXPECT_EQ(count(block->functions, "__syncthreads();"), 1) << block->functions;
+  EXPECT_EQ(count(block->functions, "__shfl_up_sync("), 5 * 6) << "each value, and the 32 slots of the warps";
+}
+
+TEST(Emit, a_scan_over_threads_that_are_no_whole_warps_is_refused) {
+  EXPECT_EQ(emit(scan_text(33, 1)).error().code, ErrorCode::compile_failed);
+  EXPECT_EQ(emit(scan_text(24, 2)).error().code, ErrorCode::compile_failed);
+}
+
 TEST(Emit, clusters_are_refused_where_the_gpu_has_none) {
   EXPECT_EQ(emit(kClusterSum, "cuda:sm_86").error().code, ErrorCode::resource_exceeded);
 }
