@@ -198,6 +198,8 @@ void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, std::vecto
     variant.loss_mean = row.best.mean_loss;
     variant.loss_worst = row.best.worst_loss;
     variant.match = row.quality;
+    variant.origin = row.quality == Match::untuned ? Origin::stored : Origin::tuned;
+    variant.median_ns = row.best.median_ns;
     found.push_back({std::move(variant), row.best.state == db::BestState::stale, row.distance, found.size()});
   }
 }
@@ -210,6 +212,8 @@ void Lookup::add_stand_ins(const std::vector<Found>& tuned, KernelVariants& out)
     if (variant.guard == variant.artifact->guard) continue;
     variant.guard = Guard{};
     variant.match = Match::untuned;
+    variant.origin = Origin::stored;
+    variant.median_ns = 0;
     variant.label += " (outside its tuned range)";
     out.variants.push_back(std::move(variant));
     ++out.stand_ins;
