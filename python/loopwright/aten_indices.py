@@ -90,19 +90,21 @@ def refuse_serial(node):
         raise Uncovered("on a GPU, where it would be written by one thread")
 
 
-@covers("index_put.default", "_unsafe_index_put.default", remark="integer indices of the first axes; CPU")
+@covers("index_put.default", "_unsafe_index_put.default", remark="integer indices of neighbouring axes; on a GPU: of one place")
 def index_put(lw, node, x, indices, values, accumulate=False):
-    refuse_serial(node)
     places = index_places(indices)
-    if places[0] != 0:
-        raise Uncovered("with indices behind the first axis")
-    count, dtype = len(places), x.dtype
-    chosen, shape = flat_index(lw, x.shape[:count], indices[:count])
-    rows, inner = times(shape), x.shape[count:]
-    flat = reshaped(lw, x, [times(x.shape[:count]), times(inner)])
-    source = reshaped(lw, broadcast(lw, cast(lw, values, dtype), [*shape, *inner]), [rows, flat.shape[1]])
-    at = broadcast(lw, reshaped(lw, chosen, [rows, "1"]), [rows, flat.shape[1]])
-    written = lw.emit("scatter", [flat, at, source], dtype, flat.shape, axis=0, reduce="add" if accumulate else None)
+    first, last = places[0], places[-1] + 1
+    before, behind = x.shape[:first], x.shape[last:]
+    chosen, shape = flat_index(lw, x.shape[first:last], indices[first:last])
+    rows = times(shape)
+    flat = reshaped(lw, x, [*before, times(x.shape[first:last]), *behind])
+    source = reshaped(lw, broadcast(lw, cast(lw, values, x.dtype), [*before, *shape, *behind]), [*before, rows, *behind])
+    if rows == "1" and not accumulate:
+        written = lw.emit("slice_update", [flat, source, reshaped(lw, chosen, [])], x.dtype, flat.shape, axis=first)
+    else:
+        refuse_serial(node)
+        at = broadcast(lw, reshaped(lw, chosen, ["1"] * first + [rows] + ["1"] * len(behind)), source.shape)
+        written = lw.emit("scatter", [flat, at, source], x.dtype, flat.shape, axis=first, reduce="add" if accumulate else None)
     return reshaped(lw, written, x.shape)
 
 
@@ -123,6 +125,19 @@ def scatter(lw, node, x, axis, index, source):
     return lw.emit("scatter", [x, index, source], dtype, x.shape, axis=axis, reduce="add" if adds else None)
 
 
+def write_apart(lw, x, part, axis, first, last, step):
+    """x with `part` at every `step`-th place from `first` on, before `last`."""
+    line = [x.shape[axis]]
+    wide = ["1"] * axis + line + ["1"] * (x.rank - axis - 1)
+    place = lw.emit("iota", [], "i64", line, shape=line, axis=0, dtype="i64")
+    behind = lw.emit("sub", [place, size_operand(lw, first, "i64")], "i64", line)
+    tests = [lw.emit("ge", [behind, "0"], "bool", line), lw.emit("lt", [place, size_operand(lw, last, "i64")], "bool", line),
+             lw.emit("eq", [lw.emit("mod", [behind, str(step)], "i64", line), "0"], "bool", line)]
+    inside = lw.emit("and", [lw.emit("and", tests[:2], "bool", line), tests[2]], "bool", line)
+    source = lw.emit("index_select", [part, lw.emit("floor_div", [behind, str(step)], "i64", line)], x.dtype, x.shape, axis=axis)
+    return lw.emit("select", [reshaped(lw, inside, wide), source, x], x.dtype, x.shape)
+
+
 def choose_between(lw, x, axis, index, source, adds):
     """x with the few elements of each line, the last of those at one place."""
     line = ["1"] * axis + [x.shape[axis]] + ["1"] * (x.rank - axis - 1)
@@ -139,12 +154,12 @@ def choose_between(lw, x, axis, index, source, adds):
     return x
 
 
-@covers("slice_scatter.default", remark="step 1")
+@covers("slice_scatter.default")
 def slice_scatter(lw, node, x, part, axis=0, start=None, end=None, step=1):
-    if step != 1:
-        raise Uncovered(f"step {step}")
     axis %= x.rank
     first = bound(lw, start, x.shape[axis], "0")
+    if step != 1:
+        return write_apart(lw, x, cast(lw, part, x.dtype), axis, first, bound(lw, end, x.shape[axis], x.shape[axis]), step)
     place = operand(lw, int(first) if first.isdigit() else _SizeText(first), "i64")
     place = place if is_term(place) else lw.emit("constant", [place, "i64"], "i64", [])
     return lw.emit("slice_update", [x, cast(lw, part, x.dtype), place], x.dtype, x.shape, axis=axis)

@@ -310,5 +310,6 @@ def coverage():
     """The table of ATen ops that `compile` covers, as text: one line an op, with a remark where not every use is."""
     from . import lowering  # noqa: F401: it adds rows
 
-    width = max(len(name) for name in aten.TABLE)
-    return "\n".join(f"aten.{row.name:<{width}}  {row.remark}".rstrip() for _, row in sorted(aten.TABLE.items()))
+    names = {name: name if name.startswith("prims.") else f"aten.{name}" for name in sorted(aten.TABLE)}
+    width = max(map(len, names.values()))
+    return "\n".join(f"{full:<{width}}  {aten.TABLE[name].remark}".rstrip() for name, full in names.items())

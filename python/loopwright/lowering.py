@@ -65,7 +65,7 @@ def source_line(node):
 
 
 class Lowering:
-    """Writes one graph. `symbols` maps sympy symbols to names; `ranges` maps names to (lo, hi)."""
+    """Writes one graph. `symbols` maps sympy symbols, and products of some that have no name of their own, to names; `ranges` maps names to (lo, hi)."""
 
     def __init__(self, name, symbols, ranges):
         self.name = re.sub(r"\W", "_", name) or "graph"
@@ -100,8 +100,12 @@ class Lowering:
 
         terms = []
         for term in sympy.Add.make_args(sympy.expand(value.node.expr)):
-            factors = []
-            for base, power in term.as_powers_dict().items():
+            factors, powers = [], term.as_powers_dict()
+            for product in (s for s in self.symbols if not s.is_Symbol):
+                while all(powers.get(s, 0) > 0 for s in product.args):
+                    factors.append(self.symbols[product])
+                    powers = (term := term / product).as_powers_dict()
+            for base, power in powers.items():
                 if not base.is_Symbol and not base.is_Integer or not power.is_Integer or power < 0:
                     raise aten.Uncovered(f"a size that is no polynomial of the symbols: {value.node.expr}")
                 if base.is_Symbol and base not in self.symbols:
@@ -211,6 +215,7 @@ class Lowering:
             node = self.lines_of.get(int(match.group(1)) - len(head) - 1) if match else None
             if node is not None:
                 error.args = (f"{error}\n  from {node.target} at {source_line(node)}",)
+                error.node = node
             raise
 
 

@@ -12,10 +12,11 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from . import _core, _errors, aten, database, keeping
 from .lowering import Lowering, is_bookkeeping, source_line
 from .report import Compilation, Made, Piece
-from .tracing import DEFAULT_RANGE
+from .tracing import DEFAULT_RANGE, first_line
 
 log = logging.getLogger("loopwright")
 MAX_PROGRAMS = 8
+MOST_ROWS = 2**24  # of a product of sizes
 _warned = set()
 
 
@@ -104,36 +105,43 @@ class _Covered(OperatorSupportBase):
         self.failures = failures
 
     def is_node_supported(self, submodules, node):
-        return node.op == "call_function" and node.name not in self.failures and not isinstance(
+        return node.op == "call_function" and origin_of(node) not in self.failures and not isinstance(
             node.meta.get("val"), (torch.SymInt, torch.SymBool, torch.SymFloat)) and str(node.target) != "aten.copy_.default"
 
 
 def split(graph, failures, settings, piece):
     """The graph with each part that is covered replaced by its kernels; `piece` learns of both."""
-    def note_others(nodes, reasons):
+    def note_others(nodes, reasons, of_all="nothing beside it becomes a kernel"):
         for node in nodes:
             if node.op == "call_function" and not is_bookkeeping(node):
-                piece.others.append((str(node.target), reasons.get(node.name, "nothing beside it becomes a kernel"), source_line(node)))
+                piece.others.append((str(node.target), reasons.get(origin_of(node), of_all), source_line(node)))
 
-    reasons = {node.name: reason for node, reason in failures.items()}  # by name: the partitioner works on a copy
+    for node in graph.graph.nodes:  # the partitioner works on copies, which keep this
+        node.meta["origin"] = node.name
+    reasons = {node.name: reason for node, reason in failures.items()}
     children = {}
     while reasons:
         partitioner = CapabilityBasedPartitioner(graph, _Covered(reasons), allows_single_node_partition=False)
         fused = partitioner.partition_and_fuse()
         children = {name: Part(child, settings) for name, child in fused.named_children() if isinstance(child, torch.fx.GraphModule)}
-        found = {node.name: why for part in children.values() for node, why in part.find_failures().items() if node.op != "output"}
+        found = {origin_of(node): why for part in children.values() for node, why in part.find_failures().items() if node.op != "output"}
         if not found.keys() - reasons.keys():
             graph = fused
             break
         reasons.update(found)  # what can be computed of the whole graph may lack a size in a part
     for name, part in children.items():
         if (failed := part.find_failures()) or part.is_trivial():
-            note_others(part.graph.graph.nodes, {n.name: why for n, why in failed.items()})
+            of_all = next((f"beside ops that cannot be kernels: {why}" for why in failed.values()), "nothing is computed")
+            note_others(part.graph.graph.nodes, {origin_of(n): why for n, why in failed.items()}, of_all)
             continue
         piece.parts.append(part)
         setattr(graph, name, _PartModule(part, isinstance(part.results, torch.fx.Node)))
     note_others(graph.graph.nodes, reasons)
     return graph
+
+
+def origin_of(node):
+    return node.meta.get("origin", node.name)
 
 
 class _PartModule(torch.nn.Module):
@@ -202,8 +210,9 @@ class Part:
         failures = {}
         try:
             self._lower(None, failures)
-        except _errors.Error as error:
-            failures.setdefault(next(n for n in self.graph.graph.nodes if n.op == "output"), str(error))
+        except (_errors.Error, aten.Uncovered) as error:
+            node = getattr(error, "node", None) or next(n for n in self.graph.graph.nodes if n.op == "output")
+            failures.setdefault(node, first_line(error))
         return failures
 
     def _lower(self, values, failures):
@@ -216,7 +225,8 @@ class Part:
                 continue
             real = value if values is None else values[i]
             dense = values is None or real.is_contiguous()  # what is covered does not depend on strides
-            lowering.terms[node] = lowering.input(lowering.new_name(node.name), value, dense, real.stride())
+            strides = None if dense else self._find_strides(value, real, values)
+            lowering.terms[node] = lowering.input(lowering.new_name(node.name), value, dense, strides)
             sources.append(i)
             devices.add(real.device)
         for node, value in self.constants.items():
@@ -271,16 +281,40 @@ class Part:
         import sympy
 
         words, ranges = {}, {}
-        for node in self.inputs:
-            value = node.meta.get("val")
-            for size in value.shape if isinstance(value, torch.Tensor) else ():
-                expression = size.node.expr if isinstance(size, torch.SymInt) else None
-                if isinstance(expression, sympy.Symbol) and expression not in words:
-                    words[expression] = f"n{len(words)}"
-                    bounds = size.node.shape_env.bound_sympy(expression)
-                    hi = min(int(bounds.upper), DEFAULT_RANGE[1]) if bounds.upper.is_Integer else DEFAULT_RANGE[1]
-                    ranges[words[expression]] = (max(int(bounds.lower), 0), hi)
+        sizes = [size for node in self.inputs if isinstance(node.meta.get("val"), torch.Tensor)
+                 for size in node.meta["val"].shape if isinstance(size, torch.SymInt)]
+        # Symbols, then products of those that stand alone nowhere: rows of flattened batches.
+        for size in sorted(sizes, key=lambda size: not size.node.expr.is_Symbol):
+            expression, most = size.node.expr, DEFAULT_RANGE[1]
+            if not expression.is_Symbol:
+                factors = expression.free_symbols
+                if not expression.is_Mul or factors & words.keys() or not all(f.is_Symbol or f.is_Integer for f in expression.args):
+                    continue
+                expression, most = sympy.Mul(*factors), MOST_ROWS
+            if expression not in words:
+                words[expression] = f"n{len(words)}"
+                bounds = size.node.shape_env.bound_sympy(expression)
+                hi = min(int(bounds.upper), most) if bounds.upper.is_Integer else most
+                ranges[words[expression]] = (max(int(bounds.lower), 0), hi)
         return words, ranges
+
+    def _find_strides(self, example, real, values):
+        """Strides of `real` in the symbols, so that a program serves other sizes too: those that were traced, or those of dense
+        memory in another order of dimensions. Numbers where neither is so."""
+        found = real.stride()
+        known = {size.node.expr: n for node, value in zip(self.inputs, values) if isinstance(value, torch.Tensor)
+                 for size, n in zip(node.meta["val"].shape, value.shape) if isinstance(size, torch.SymInt)}
+        at = lambda size: int(size.node.expr.subs(known)) if isinstance(size, torch.SymInt) else int(size)  # noqa: E731
+        order, step, dense = sorted(range(real.dim()), key=lambda d: (found[d], real.shape[d])), 1, [0] * real.dim()
+        for d in order:
+            dense[d], step = step, step * example.shape[d]
+        for strides in (example.stride(), dense):
+            try:
+                if [at(s) for s in strides] == list(found):
+                    return strides
+            except TypeError:  # a symbol that no tensor's sizes name
+                continue
+        return found
 
     def _read_sizes(self, values):
         """Name of a symbol -> its value in a call."""
