@@ -41,8 +41,19 @@ def attention(lw, node, q, k, v, mask=None, dropout=0.0, causal=False, scale=Non
     if enable_gqa and q.shape[-3] != k.shape[-3]:
         k, v = (repeat_heads(lw, t, int(q.shape[-3]) // int(k.shape[-3])) for t in (k, v))
     scores, wide = find_scores(lw, q, k, mask, causal, scale_of(q, scale))
-    weights = cast(lw, lw.emit("softmax", [scores], wide, scores.shape, axis=len(shape) - 1), dtype)
-    return lw.emit("matmul", [weights, v], dtype, shape)
+    weights = lw.emit("softmax", [scores], wide, scores.shape, axis=-1) if mask is None else weigh(lw, scores, wide)[0]
+    return lw.emit("matmul", [cast(lw, weights, dtype), v], dtype, shape)
+
+
+def weigh(lw, scores, wide):
+    """Softmax along the last axis, where a line that is masked as a whole gives 0; also what was subtracted, and the sums."""
+    one_each, options = [*scores.shape[:-1], "1"], {"axes": [-1], "keepdim": True}
+    most = lw.emit("reduce_max", [scores], wide, one_each, **options)
+    most = lw.emit("select", [lw.emit("eq", [most, "-inf"], "bool", one_each), "0", most], wide, one_each)
+    parts = lw.emit("exp", [lw.emit("sub", [scores, most], wide, scores.shape)], wide, scores.shape)
+    total = lw.emit("sum", [parts], wide, one_each, **options)
+    empty = lw.emit("eq", [total, "0"], "bool", one_each)
+    return lw.emit("div", [parts, lw.emit("select", [empty, "1", total], wide, one_each)], wide, scores.shape), most, total
 
 
 # ---- what PyTorch makes of it on a CPU before a backend sees it
@@ -60,13 +71,8 @@ def flash(lw, node, q, k, v, dropout=0.0, causal=False, attn_mask=None, scale=No
     dtype, shape = out_type(lw, node, 0)
     scores, wide = find_scores(lw, q, k, attn_mask, causal, scale_of(q, scale))
     rows = scores.shape[:-1]
-    one_each, options = [*rows, "1"], {"axes": [-1], "keepdim": True}
-    most = lw.emit("reduce_max", [scores], wide, one_each, **options)
-    most = lw.emit("select", [lw.emit("eq", [most, "-inf"], "bool", one_each), "0", most], wide, one_each)
-    parts = lw.emit("exp", [lw.emit("sub", [scores, most], wide, scores.shape)], wide, scores.shape)
-    total = lw.emit("sum", [parts], wide, one_each, **options)
-    empty = lw.emit("eq", [total, "0"], "bool", one_each)
-    weights = lw.emit("div", [parts, lw.emit("select", [empty, "1", total], wide, one_each)], wide, scores.shape)
+    one_each = [*rows, "1"]
+    weights, most, total = weigh(lw, scores, wide)
     result = lw.emit("matmul", [cast(lw, weights, dtype), v], dtype, shape)
     if not any(u.args[1] == 1 and u.users for u in node.users):
         return [result, None]

@@ -70,6 +70,7 @@ CASES = {
     "batched products": [lambda q=Q: [q @ q.transpose(-1, -2), torch.bmm(q[0], q[0].mT), q @ q[0, 0].t(), q[:, :1] @ q.mT]],
     "attention": [lambda q=Q, k=Q * 0.5, v=Q + 1, m=(Q @ Q.mT) > -3: [
         F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True), F.scaled_dot_product_attention(q, k, v, attn_mask=m | torch.eye(7).bool()),
+        F.scaled_dot_product_attention(q, k, v, attn_mask=m & (torch.arange(7) != 3)[:, None].to(m.device)),
         F.scaled_dot_product_attention(q, k, v, attn_mask=m.float(), scale=0.3),
         F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True)]],
     "bf16 products": [lambda x=torch.randn(5, 64, dtype=torch.bfloat16), w=torch.randn(8, 64, dtype=torch.bfloat16): [x @ w.t(), F.linear(x, w), F.linear(x, w, w[:, 0])]],
