@@ -64,6 +64,15 @@ struct PlanSpec {
   static Result<PlanSpec> parse(std::string_view text);
 };
 
+/// Where a variant comes from.
+enum class Origin : std::uint8_t {
+  tuned,     ///< a database: measured and verified for a range of sizes
+  stored,    ///< a database: a default schedule, or a tuned one outside its range
+  kept,      ///< a default schedule that an earlier process compiled
+  compiled,  ///< a default schedule, compiled for this plan
+};
+std::string_view name(Origin origin);
+
 /// One way to run one kernel of a plan.
 struct Variant {
   Guard guard;  ///< symbols by the workload's own names
@@ -72,6 +81,8 @@ struct Variant {
   double loss_mean = 0,
          loss_worst = 0;       ///< expected loss in the guard's box (0.05 = 5 % slower than the best known)
   Match match = Match::exact;  ///< untuned = the general variant that stands in outside the tuned ranges
+  Origin origin = Origin::compiled;
+  double median_ns = 0;  ///< what the database measured at the main sizes of the guard's box; 0: nothing
 };
 
 // ---------------------------------------------------------------- running
@@ -107,6 +118,8 @@ class Plan {
     Match match = Match::untuned;
     double loss_mean = 0, loss_worst = 0;
     bool is_tuned = false;  ///< false: the general variant stands in
+    Origin origin = Origin::compiled;
+    double median_ns = 0;  ///< Variant::median_ns
   };
   /// One for each kernel, in order; no_variant when there is none for a kernel.
   Result<std::vector<Choice>> choose(std::span<const std::int64_t> symbols) const;

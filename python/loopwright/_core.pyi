@@ -50,6 +50,9 @@ class Plan:
     @property
     def notes(self) -> list[str]: ...
     def explain(self, sizes: dict[str, int]) -> str: ...
+    def choose(self, sizes: dict[str, int]) -> list[dict[str, Any]]:
+        """What serves each kernel: `family`, `workload`, `label`, `guard`, `origin` ("tuned", "stored default", "kept default" or
+        "default"), `match`, `median_ns` (what the database measured at the main sizes of its range, or 0), `loss_mean`, `loss_worst`."""
     def flush_wanted(self) -> None: ...
 
 class Call:

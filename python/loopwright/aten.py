@@ -30,9 +30,14 @@ HINTS = {"native_dropout": "dropout in training mode: call eval()", "bernoulli":
          "randn": "random numbers", "_local_scalar_dense": "item() or a branch on a tensor's value"}
 
 
+def short_name(target):
+    """Without the namespace that most ops are of."""
+    return str(target).removeprefix("aten.")
+
+
 def find(target):
     """The row of an op; raises Uncovered."""
-    name = str(target).removeprefix("aten.")
+    name = short_name(target)
     if name not in TABLE:
         raise Uncovered(HINTS.get(name.split(".")[0], "not in the op table"))
     return TABLE[name]
@@ -354,6 +359,11 @@ def to_copy(lw, node, x, dtype=None, layout=None, device=None, pin_memory=None, 
     source = node.args[0].meta["val"].device
     if device is not None and torch.device(device).type != source.type:
         raise Uncovered(f"a copy from {source} to {device}")
+    return cast(lw, x, out_type(lw, node)[0])
+
+
+@covers("prims.convert_element_type.default")
+def convert(lw, node, x, dtype):
     return cast(lw, x, out_type(lw, node)[0])
 
 

@@ -193,35 +193,3 @@ def addmm(lw, node, c, a, b, beta=1, alpha=1):
     if beta != 1:
         c = lw.emit("mul", [c, number(beta, wide)], wide, c.shape)
     return reshaped(lw, cast(lw, lw.emit("add", [result, c], wide, result.shape), dtype), shape)
-
-
-@covers("scaled_dot_product_attention.default", remark="without dropout; scores in f32")
-def attention(lw, node, q, k, v, mask=None, dropout=0.0, causal=False, scale=None, enable_gqa=False):
-    if dropout:
-        raise Uncovered("with dropout: call eval()")
-    dtype, shape = out_type(lw, node)
-    if enable_gqa and q.shape[-3] != k.shape[-3]:
-        k, v = (repeat_heads(lw, t, int(q.shape[-3]) // int(k.shape[-3])) for t in (k, v))
-    wide = "f64" if dtype == "f64" else "f32"
-    full_shape = shape[:-2] + [q.shape[-2], k.shape[-2]]
-    scale = float(scale) if scale is not None else 1 / math.sqrt(int(q.shape[-1]))
-    scores = lw.emit("matmul", [q, k], wide, full_shape, transpose_b=True, out=wide if dtype != wide else None)
-    scores = lw.emit("mul", [scores, number(scale, wide)], wide, full_shape)
-    if causal:
-        at = [lw.emit("iota", [], "i64", [n, "1"] if i == 0 else ["1", n], shape=[n, "1"] if i == 0 else ["1", n], axis=i,
-                      dtype="i64") for i, n in enumerate(full_shape[-2:])]
-        seen = lw.emit("le", [at[1], at[0]], "bool", full_shape[-2:])
-        scores = lw.emit("select", [seen, scores, "-inf"], wide, full_shape)
-    if mask is not None:
-        scores = (lw.emit("select", [mask, scores, "-inf"], wide, full_shape) if mask.dtype == "bool"
-                  else lw.emit("add", [scores, cast(lw, mask, wide)], wide, full_shape))
-    weights = cast(lw, lw.emit("softmax", [scores], wide, full_shape, axis=len(full_shape) - 1), dtype)
-    return lw.emit("matmul", [weights, v], dtype, shape)
-
-
-def repeat_heads(lw, x, times):
-    lead, heads, rest = x.shape[:-3], x.shape[-3], x.shape[-2:]
-    apart = lw.emit("reshape", [x], x.dtype, lead + [heads, "1"] + rest, shape=lead + [heads, "1"] + rest)
-    wide = lead + [heads, str(times)] + rest
-    repeated = lw.emit("broadcast", [apart], x.dtype, wide, shape=wide)
-    return reshaped(lw, repeated, lead + [str(int(heads) * times)] + rest)

@@ -7,6 +7,7 @@ import threading
 
 from . import _core, _errors, aten, database, keeping
 from . import accuracy as _accuracy
+from .report import Made, sizes_in, sizes_of, whole_piece
 
 MAX_PROGRAMS = 16
 
@@ -84,7 +85,7 @@ class Compiled:
     # ---- what a person may ask
     def _list_made(self):
         """(graph, device, plan) of everything made so far: inference, then forward and backward parts of training."""
-        made = [(traced.graph, traced.device, plan) for traced, plan in self.programs] + (self.training.made if self.training else [])
+        made = [(traced.graph, traced.device, plan) for traced, plan in self.programs] + (self.training.settings.made if self.training else [])
         return made + [part for _, flat in self.nested for part in flat._list_made()]
 
     @property
@@ -98,6 +99,17 @@ class Compiled:
         if not self.graphs:
             raise _errors.make("wrong_arguments", f"wrong_arguments: {self.__name__} has not been called yet, so there is no graph")
         return self.graphs[-1]
+
+    def list_pieces(self):
+        """For `loopwright.explain`: inference, then what was made for training."""
+        pieces = []
+        for traced, plan in self.programs:
+            given = [(text, traced.key[source][2]) for text, source in zip(traced.graph.inputs.values(), traced.sources)
+                     if isinstance(source, int)]
+            sizes = sizes_of([sizes_in(text) for text, _ in given], [shape for _, shape in given])
+            pieces.append(whole_piece("inference", Made(traced.graph, traced.device, plan, sizes)))
+        pieces += self.training.settings.pieces if self.training else []
+        return pieces + [piece for _, flat in self.nested for piece in flat.list_pieces()]
 
     def explain(self, **sizes):
         """Text for people: for each graph, its kernels and which variant serves each at these values of the symbols."""
@@ -296,14 +308,10 @@ def compile(target=None, *, dynamic=None, db=None, accuracy=None, on_miss="jit",
     return Compiled(target, dynamic, db, accuracy, on_miss, retrace).make_call()
 
 
-def explain(call, **sizes):
-    """Which kernels a callable of `load` or `compile` runs at these values of the symbols, and why: text for people."""
-    return call.details.explain(**sizes)
-
-
 def coverage():
     """The table of ATen ops that `compile` covers, as text: one line an op, with a remark where not every use is."""
-    from . import aten_reductions, aten_tensors  # noqa: F401: they add rows
+    from . import lowering  # noqa: F401: it adds rows
 
-    width = max(len(name) for name in aten.TABLE)
-    return "\n".join(f"aten.{row.name:<{width}}  {row.remark}".rstrip() for _, row in sorted(aten.TABLE.items()))
+    names = {name: name if name.startswith("prims.") else f"aten.{name}" for name in sorted(aten.TABLE)}
+    width = max(map(len, names.values()))
+    return "\n".join(f"{full:<{width}}  {aten.TABLE[name].remark}".rstrip() for name, full in names.items())

@@ -2,13 +2,14 @@
 import inspect
 
 from . import _core, _errors, database, keeping
+from .report import Made, whole_piece
 
 
 class Loaded:
     """What a callable made by `load` knows of itself. Attributes of the callable are read from here."""
 
-    def __init__(self, plan, graph):
-        self.plan = plan
+    def __init__(self, plan, graph, device):
+        self.plan, self.device = plan, device
         self.graph = graph
         self.__name__ = plan.name
         self.__doc__ = f"{plan.name}({', '.join(plan.inputs)}) -> {', '.join(plan.outputs)}"
@@ -26,6 +27,10 @@ class Loaded:
     def explain(self, **sizes):
         """Which variant serves each kernel at these values of the symbols, and why: text for people."""
         return self.plan.explain(sizes)
+
+    def list_pieces(self):
+        """For `loopwright.explain`."""
+        return [whole_piece("inference", Made(self.plan, self.device, self.plan, {}))]
 
     def graphs_to_tune(self):
         raise TypeError("tune takes the graph that was loaded, not the callable")
@@ -64,7 +69,7 @@ def load(graph, db=None, on_miss=None, device="cpu"):
     names = tuple(plan.inputs)
     if set(names) & {"out", "stream"}:
         raise _errors.make("unsupported", "unsupported: an input named out or stream, which are arguments of every call")
-    call = _core.Call(names, (...,) * len(names), Loaded(plan, graph))
+    call = _core.Call(names, (...,) * len(names), Loaded(plan, graph, device))
     count = len(plan.outputs)
     call.add(plan, list(range(len(names))), [], [], [("output", i) for i in range(count)], None if count == 1 else tuple)
     return call

@@ -5,7 +5,7 @@ import re
 
 import torch
 
-from . import _core, _errors, aten, aten_reductions, aten_tensors  # noqa: F401: the last two add rows
+from . import _core, _errors, aten, aten_attention, aten_indices, aten_reductions, aten_tensors  # noqa: F401: they add rows
 
 DTYPES = {torch.bool: "bool", torch.int8: "i8", torch.uint8: "u8", torch.int16: "i16", torch.int32: "i32",
           torch.int64: "i64", torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
@@ -15,6 +15,12 @@ _SIZE_OPS = {operator.mul, operator.add, operator.sub, operator.floordiv, operat
 # Statements about sizes and types that export leaves behind; `check_size_asserts` looks at what they claim.
 _ASSERTS = {"aten._assert_scalar.default", "aten._assert_tensor_metadata.default",
             "aten.sym_constrain_range_for_size.default", "aten.sym_constrain_range.default"}
+
+
+def is_bookkeeping(node):
+    """Whether a node computes no tensor: sizes, claims about them, one of several results."""
+    return (node.target is operator.getitem or node.target in _SIZE_OPS or str(node.target) in _ASSERTS
+            or str(node.target).startswith("aten.sym_"))
 
 
 class Term:
@@ -59,7 +65,7 @@ def source_line(node):
 
 
 class Lowering:
-    """Writes one graph. `symbols` maps sympy symbols to names; `ranges` maps names to (lo, hi)."""
+    """Writes one graph. `symbols` maps sympy symbols, and products of some that have no name of their own, to names; `ranges` maps names to (lo, hi)."""
 
     def __init__(self, name, symbols, ranges):
         self.accuracy = "strict"
@@ -95,8 +101,12 @@ class Lowering:
 
         terms = []
         for term in sympy.Add.make_args(sympy.expand(value.node.expr)):
-            factors = []
-            for base, power in term.as_powers_dict().items():
+            factors, powers = [], term.as_powers_dict()
+            for product in (s for s in self.symbols if not s.is_Symbol):
+                while all(powers.get(s, 0) > 0 for s in product.args):
+                    factors.append(self.symbols[product])
+                    powers = (term := term / product).as_powers_dict()
+            for base, power in powers.items():
                 if not base.is_Symbol and not base.is_Integer or not power.is_Integer or power < 0:
                     raise aten.Uncovered(f"a size that is no polynomial of the symbols: {value.node.expr}")
                 if base.is_Symbol and base not in self.symbols:
@@ -174,7 +184,7 @@ class Lowering:
         if node.target is operator.getitem:
             self.terms[node] = self.terms[node.args[0]][node.args[1]]
             return
-        if node.target in _SIZE_OPS or str(node.target) in _ASSERTS or str(node.target).startswith("aten.sym_"):
+        if is_bookkeeping(node):
             return
         row = aten.find(node.target)
         self.node, self.wanted = node, node.name
@@ -206,6 +216,7 @@ class Lowering:
             node = self.lines_of.get(int(match.group(1)) - len(head) - 1) if match else None
             if node is not None:
                 error.args = (f"{error}\n  from {node.target} at {source_line(node)}",)
+                error.node = node
             raise
 
 

@@ -2,7 +2,6 @@
 table covers becomes generated kernels, what it does not runs in PyTorch within the same call."""
 import functools
 import logging
-from dataclasses import dataclass, field, replace
 
 import torch
 from functorch.compile import min_cut_rematerialization_partition
@@ -12,23 +11,28 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from . import _core, _errors, aten, database, keeping
 from .accuracy import check, choose
-from .lowering import Lowering, source_line
-from .tracing import DEFAULT_RANGE
+from .lowering import Lowering, is_bookkeeping, source_line
+from .report import Compilation, Made, Piece
+from .tracing import DEFAULT_RANGE, first_line
 
 log = logging.getLogger("loopwright")
 MAX_PROGRAMS = 8
+MOST_ROWS = 2**24  # of a product of sizes
 _warned = set()
 
 
-@dataclass
-class Settings:
-    """Where kernels come from, and the parts that were made: (graph, device, plan)."""
+class Settings(Compilation):
+    """Where kernels come from, and what was made of them."""
 
-    databases: list
-    on_miss: str
-    accuracy: str | None = None  # as accuracy.choose takes it
-    on_cuda: str = "strict"  # what that was when Dynamo made the graph: backward is compiled later
-    made: list = field(default_factory=list)
+    def __init__(self, databases, on_miss, accuracy=None):
+        super().__init__()
+        self.databases, self.on_miss = databases, on_miss
+        self.accuracy = accuracy  # as accuracy.choose takes it
+
+    @property
+    def made(self):
+        """(graph, device, plan) of each program so far."""
+        return [(m.graph, m.device, m.plan) for piece in self.pieces for part in piece.parts for m in part.made]
 
 
 def backend(module, example_inputs, **keywords):
@@ -45,26 +49,44 @@ def backend(module, example_inputs, **keywords):
 @functools.cache
 def find_decompositions():
     """Making this table takes PyTorch 50 ms."""
-    return dict(torch._decomp.core_aten_decompositions())
+    table = dict(torch._decomp.core_aten_decompositions())
+    # What it gives in the place of the logarithms of sums is something else: gradients made of it are wrong.
+    del table[torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default]
+    return table
 
 
 def compile_dynamo(module, example_inputs, settings):
     """A graph of Dynamo as a function with forward and backward."""
-    settings = replace(settings, on_cuda=choose(settings.accuracy, "cuda"))
-    compile_graph = lambda graph, inputs: compile_aten(graph, settings)  # noqa: E731
-    return aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph, inference_compiler=compile_graph,
-                        decompositions=find_decompositions(), keep_inference_input_mutations=True,
+    on_cuda = choose(settings.accuracy, "cuda")  # now: backward is compiled later
+
+    def compile_as(kind):
+        return lambda graph, inputs: compile_aten(graph, settings, kind, on_cuda)
+
+    settings.note(torch._guards.CompileContext.current_compile_id())
+    made = aot_autograd(fw_compiler=compile_as("forward"), bw_compiler=compile_as("backward"),
+                        inference_compiler=compile_as("inference"), decompositions=find_decompositions(),
+                        keep_inference_input_mutations=True,
                         partition_fn=min_cut_rematerialization_partition)(module, example_inputs)
 
+    def call(*arguments):
+        return made(*arguments)
 
-def compile_aten(graph, settings):
-    """A boxed function that computes an FX graph of ATen ops."""
-    part = Part(graph, settings)
+    call.settings = settings  # `explain` finds them as long as the function lives
+    return call
+
+
+def compile_aten(graph, settings, kind, on_cuda):
+    """A boxed function that computes an FX graph of ATen ops. `kind`: forward, backward or inference. `on_cuda`: the accuracy
+    there."""
+    piece = Piece(kind)
+    settings.pieces.append(piece)
+    part = Part(graph, settings, on_cuda)
     failures = part.find_failures()
     if not failures and not part.is_trivial():
+        piece.parts.append(part)
         return box(part)
     warn(failures)
-    return box(split(graph, set(failures), settings))
+    return box(split(graph, failures, settings, piece, on_cuda))
 
 
 def box(function):
@@ -90,21 +112,43 @@ class _Covered(OperatorSupportBase):
         self.failures = failures
 
     def is_node_supported(self, submodules, node):
-        return node.op == "call_function" and node not in self.failures and not isinstance(
+        return node.op == "call_function" and origin_of(node) not in self.failures and not isinstance(
             node.meta.get("val"), (torch.SymInt, torch.SymBool, torch.SymFloat)) and str(node.target) != "aten.copy_.default"
 
 
-def split(graph, failures, settings):
-    """The graph with each part that is covered replaced by its kernels."""
-    if failures:
-        graph = CapabilityBasedPartitioner(graph, _Covered(failures), allows_single_node_partition=False).partition_and_fuse()
-        for name, child in list(graph.named_children()):
-            if isinstance(child, torch.fx.GraphModule):
-                part = Part(child, settings)
-                if not part.find_failures() and not part.is_trivial():
-                    single = isinstance(part.results, torch.fx.Node)
-                    setattr(graph, name, _PartModule(part, single))
+def split(graph, failures, settings, piece, on_cuda):
+    """The graph with each part that is covered replaced by its kernels; `piece` learns of both."""
+    def note_others(nodes, reasons, of_all="nothing beside it becomes a kernel"):
+        for node in nodes:
+            if node.op == "call_function" and not is_bookkeeping(node):
+                piece.others.append((str(node.target), reasons.get(origin_of(node), of_all), source_line(node)))
+
+    for node in graph.graph.nodes:  # the partitioner works on copies, which keep this
+        node.meta["origin"] = node.name
+    reasons = {node.name: reason for node, reason in failures.items()}
+    children = {}
+    while reasons:
+        partitioner = CapabilityBasedPartitioner(graph, _Covered(reasons), allows_single_node_partition=False)
+        fused = partitioner.partition_and_fuse()
+        children = {name: Part(child, settings, on_cuda) for name, child in fused.named_children() if isinstance(child, torch.fx.GraphModule)}
+        found = {origin_of(node): why for part in children.values() for node, why in part.find_failures().items() if node.op != "output"}
+        if not found.keys() - reasons.keys():
+            graph = fused
+            break
+        reasons.update(found)  # what can be computed of the whole graph may lack a size in a part
+    for name, part in children.items():
+        if (failed := part.find_failures()) or part.is_trivial():
+            of_all = next((f"beside ops that cannot be kernels: {why}" for why in failed.values()), "nothing is computed")
+            note_others(part.graph.graph.nodes, {origin_of(n): why for n, why in failed.items()}, of_all)
+            continue
+        piece.parts.append(part)
+        setattr(graph, name, _PartModule(part, isinstance(part.results, torch.fx.Node)))
+    note_others(graph.graph.nodes, reasons)
     return graph
+
+
+def origin_of(node):
+    return node.meta.get("origin", node.name)
 
 
 class _PartModule(torch.nn.Module):
@@ -142,13 +186,15 @@ def make_views(results, views):
 class Part:
     """One FX graph as kernels. Programs are made for the strides that arrive; what cannot be served runs in PyTorch."""
 
-    def __init__(self, graph, settings):
-        self.graph, self.settings = graph, settings
+    def __init__(self, graph, settings, on_cuda):
+        self.graph, self.settings, self.on_cuda = graph, settings, on_cuda
         self.inputs = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        self.constants = {n: functools.reduce(getattr, n.target.split("."), graph) for n in graph.graph.nodes if n.op == "get_attr"}
         output = next(n for n in graph.graph.nodes if n.op == "output")
         self.results = output.args[0]
         names = tuple(f"a{i}" for i in range(len(self.inputs)))
-        self.programs, self.broken, self.computes = 0, False, True
+        self.made, self.trouble = [], ""  # Made; why calls run in PyTorch
+        self.broken, self.computes = False, True
         self.call = _core.Call(names, (...,) * len(names), self)
 
     def __call__(self, *arguments):
@@ -156,7 +202,7 @@ class Part:
             try:
                 return self.call(*arguments)
             except (_errors.ArgumentError, _errors.Unsupported, _errors.NotFound, _errors.GraphError) as error:
-                self.broken = self.programs == 0
+                self.broken, self.trouble = not self.made, str(error)
                 if str(self.graph) not in _warned:
                     _warned.add(str(self.graph))
                     log.warning("a part runs in PyTorch: %s", error)
@@ -171,8 +217,9 @@ class Part:
         failures = {}
         try:
             self._lower(None, failures)
-        except _errors.Error as error:
-            failures.setdefault(next(n for n in self.graph.graph.nodes if n.op == "output"), str(error))
+        except (_errors.Error, aten.Uncovered) as error:
+            node = getattr(error, "node", None) or next(n for n in self.graph.graph.nodes if n.op == "output")
+            failures.setdefault(node, first_line(error))
         return failures
 
     def _lower(self, values, failures):
@@ -185,9 +232,15 @@ class Part:
                 continue
             real = value if values is None else values[i]
             dense = values is None or real.is_contiguous()  # what is covered does not depend on strides
-            lowering.terms[node] = lowering.input(lowering.new_name(node.name), value, dense, real.stride())
+            strides = None if dense else self._find_strides(value, real, values)
+            lowering.terms[node] = lowering.input(lowering.new_name(node.name), value, dense, strides)
             sources.append(i)
             devices.add(real.device)
+        for node, value in self.constants.items():
+            if isinstance(value, torch.Tensor):
+                lowering.terms[node] = lowering.input(lowering.new_name(node.name), value, value.is_contiguous())
+                sources.append((value,))
+                devices.add(value.device)
         if len(devices) > 1:
             raise _errors.make("unsupported", f"unsupported: tensors on {sorted(map(str, devices))}")
         self._lower_nodes(lowering, failures)
@@ -199,44 +252,88 @@ class Part:
         self.computes = bool(lowering.tails)
         device = devices.pop() if devices else torch.device("cpu")
         place = "cpu" if device.type == "cpu" else f"{device.type}:{device.index or 0}"
-        lowering.accuracy = self.settings.on_cuda if device.type == "cuda" else choose(self.settings.accuracy, place)
+        lowering.accuracy = self.on_cuda if device.type == "cuda" else choose(self.settings.accuracy, place)
         return lowering.finish(), sources, returned, place
 
     def _lower_nodes(self, lowering, failures):
-        missing = set()
         for node in self.graph.graph.nodes:
+            if node.op == "get_attr" and node not in lowering.terms:
+                failures[node] = "a constant that is no tensor"
             if node.op != "call_function":
-                if node.op == "get_attr":
-                    missing.add(node)
-                    failures[node] = "a constant tensor"
                 continue
             try:
-                if any(a in missing for a in node.all_input_nodes):
-                    missing.add(node)
-                elif str(node.target) == "aten.copy_.default":
+                if str(node.target) == "aten.copy_.default":
                     target, source = node.args[0], lowering.resolve(node.args[1])
                     lowering.update(lowering.terms[target], source)
                     lowering.terms[node] = source
                 else:
                     lowering.lower(node)
             except aten.Uncovered as reason:
-                missing.add(node)
                 failures[node] = str(reason)
+                self._stand_in(lowering, node)
+
+    @staticmethod
+    def _stand_in(lowering, node):
+        """What an op that is not covered gives: given, so that what follows can be looked at."""
+        value = node.meta.get("val")
+        try:
+            terms = [lowering.input(lowering.new_name(node.name), v, True) if isinstance(v, torch.Tensor) else None
+                     for v in (value if isinstance(value, (list, tuple)) else [value])]
+        except (_errors.Error, aten.Uncovered):
+            return
+        if isinstance(value, (list, tuple)):
+            lowering.terms[node] = terms
+        elif terms[0] is not None:
+            lowering.terms[node] = terms[0]
 
     def _name_symbols(self):
         import sympy
 
         words, ranges = {}, {}
-        for node in self.inputs:
-            value = node.meta.get("val")
-            for size in value.shape if isinstance(value, torch.Tensor) else ():
-                expression = size.node.expr if isinstance(size, torch.SymInt) else None
-                if isinstance(expression, sympy.Symbol) and expression not in words:
-                    words[expression] = f"n{len(words)}"
-                    bounds = size.node.shape_env.bound_sympy(expression)
-                    hi = min(int(bounds.upper), DEFAULT_RANGE[1]) if bounds.upper.is_Integer else DEFAULT_RANGE[1]
-                    ranges[words[expression]] = (max(int(bounds.lower), 0), hi)
+        sizes = [size for node in self.inputs if isinstance(node.meta.get("val"), torch.Tensor)
+                 for size in node.meta["val"].shape if isinstance(size, torch.SymInt)]
+        # Symbols, then products of those that stand alone nowhere: rows of flattened batches.
+        for size in sorted(sizes, key=lambda size: not size.node.expr.is_Symbol):
+            expression, most = size.node.expr, DEFAULT_RANGE[1]
+            if not expression.is_Symbol:
+                factors = expression.free_symbols
+                if not expression.is_Mul or factors & words.keys() or not all(f.is_Symbol or f.is_Integer for f in expression.args):
+                    continue
+                expression, most = sympy.Mul(*factors), MOST_ROWS
+            if expression not in words:
+                words[expression] = f"n{len(words)}"
+                bounds = size.node.shape_env.bound_sympy(expression)
+                hi = min(int(bounds.upper), most) if bounds.upper.is_Integer else most
+                ranges[words[expression]] = (max(int(bounds.lower), 0), hi)
         return words, ranges
+
+    def _find_strides(self, example, real, values):
+        """Strides of `real` in the symbols, so that a program serves other sizes too: those that were traced, or those of dense
+        memory in another order of dimensions. Numbers where neither is so."""
+        found = real.stride()
+        known = {size.node.expr: n for node, value in zip(self.inputs, values) if isinstance(value, torch.Tensor)
+                 for size, n in zip(node.meta["val"].shape, value.shape) if isinstance(size, torch.SymInt)}
+        at = lambda size: int(size.node.expr.subs(known)) if isinstance(size, torch.SymInt) else int(size)  # noqa: E731
+        order, step, dense = sorted(range(real.dim()), key=lambda d: (found[d], real.shape[d])), 1, [0] * real.dim()
+        for d in order:
+            dense[d], step = step, step * example.shape[d]
+        for strides in (example.stride(), dense):
+            try:
+                if [at(s) for s in strides] == list(found):
+                    return strides
+            except TypeError:  # a symbol that no tensor's sizes name
+                continue
+        return found
+
+    def _read_sizes(self, values):
+        """Name of a symbol -> its value in a call."""
+        words, sizes = self._name_symbols()[0], {}
+        for node, value in zip(self.inputs, values):
+            example = node.meta.get("val")
+            for size, found in zip(example.shape, value.shape) if isinstance(example, torch.Tensor) else ():
+                if isinstance(size, torch.SymInt) and size.node.expr in words:
+                    sizes[words[size.node.expr]] = found
+        return sizes
 
     def _describe_results(self, lowering):
         """What the kernels give and, where a result is a view of something, the views that PyTorch makes of it: no copy."""
@@ -264,7 +361,7 @@ class Part:
         return returned, (lambda results: make_views(results, views)) if any(views) else tuple
 
     def _miss(self, values, error, seen):
-        if self.programs >= MAX_PROGRAMS:
+        if len(self.made) >= MAX_PROGRAMS:
             raise error
         failures = {}
         lowered = self._lower(values, failures)
@@ -273,8 +370,7 @@ class Part:
         graph, sources, (returned, shaped), device = lowered
         plan = keeping.plan_graph(graph, self.settings.databases, self.settings.on_miss, device)
         self.call.add(plan, sources, [], [], returned, shaped)
-        self.programs += 1
-        self.settings.made.append((graph, device, plan))
+        self.made.append(Made(graph, device, plan, self._read_sizes(values)))
 
     def _differentiate(self, values):
         raise _errors.refuse_gradients("a part of torch.compile", [n.name for n in self.inputs], values)

@@ -8,11 +8,11 @@ from .tracing import name_of
 
 
 class Training:
-    """A function or module with gradients. `made`: (graph, device, plan) of the parts so far, in the order of their first runs."""
+    """A function or module with gradients. """
 
     def __init__(self, target, arrange, databases, on_miss, accuracy):
         settings = Settings(databases, on_miss, accuracy)
-        self.made = settings.made
+        self.settings = settings
         self.arrange = arrange
         # A module's own call: torch.compile of the module would put another one around it.
         function = target.__call__ if isinstance(target, torch.nn.Module) else target

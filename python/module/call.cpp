@@ -15,7 +15,7 @@
 namespace loopwright::python {
 namespace {
 
-constexpr std::size_t kMaxParameters = 256;
+constexpr std::size_t kParametersOnStack = 64;
 /// One would do; other threads may add programs of their own meanwhile.
 constexpr int kMostAttempts = 4;
 
@@ -35,7 +35,9 @@ struct Call {
 
 /// What a caller gave, in the order of the parameters.
 struct Bound {
-  std::array<PyObject*, kMaxParameters> values;
+  std::array<PyObject*, kParametersOnStack> few;
+  std::vector<PyObject*> many;
+  PyObject** values = nullptr;           ///< of `few` or `many`: what was bound by name or default
   PyObject* const* arguments = nullptr;  ///< `values`, or the caller's own array
   PyObject* out = nullptr;
   PyObject* stream = nullptr;
@@ -51,7 +53,7 @@ bool bind_keyword(const Call& self, Bound& bound, PyObject* key, PyObject* value
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* name = PyTuple_GET_ITEM(self.names, i);
     if (name != key && PyUnicode_Compare(name, key) != 0) continue;
-    PyObject*& slot = bound.values[static_cast<std::size_t>(i)];
+    PyObject*& slot = bound.values[i];
     if (slot != nullptr)
       return refuse_arguments(self, "argument `%U` is given twice; the arguments are %R", key);
     slot = value;
@@ -74,19 +76,22 @@ bool bind(const Call& self, PyObject* const* args, Py_ssize_t given, PyObject* k
     PyErr_Format(PyExc_TypeError, "%zd arguments are given; there are %zd: %R", given, count, self.names);
     return false;
   }
-  std::fill_n(bound.values.begin(), count, nullptr);
-  std::copy(args, args + given, bound.values.begin());
+  const bool is_few = static_cast<std::size_t>(count) <= kParametersOnStack;
+  if (!is_few) bound.many.resize(static_cast<std::size_t>(count));
+  bound.values = is_few ? bound.few.data() : bound.many.data();
+  std::fill_n(bound.values, count, nullptr);
+  std::copy(args, args + given, bound.values);
   const Py_ssize_t named = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
   for (Py_ssize_t k = 0; k < named; ++k)
     if (!bind_keyword(self, bound, PyTuple_GET_ITEM(keywords, k), args[given + k])) return false;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject*& slot = bound.values[static_cast<std::size_t>(i)];
+    PyObject*& slot = bound.values[i];
     if (slot == nullptr) slot = PyTuple_GET_ITEM(self.defaults, i);
     if (slot == Py_Ellipsis)
       return refuse_arguments(self, "argument `%U` is missing; the arguments are %R",
                               PyTuple_GET_ITEM(self.names, i));
   }
-  bound.arguments = bound.values.data();
+  bound.arguments = bound.values;
   return true;
 }
 
@@ -226,7 +231,8 @@ PyObject* call_unbound(const Call& self, PyObject* const* args, Py_ssize_t given
   nb::dict named;
   for (Py_ssize_t i = 0; i < given; ++i) positional.append(nb::borrow(args[i]));
   const Py_ssize_t count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
-  for (Py_ssize_t k = 0; k < count; ++k) named[nb::borrow(PyTuple_GET_ITEM(keywords, k))] = nb::borrow(args[given + k]);
+  for (Py_ssize_t k = 0; k < count; ++k)
+    named[nb::borrow(PyTuple_GET_ITEM(keywords, k))] = nb::borrow(args[given + k]);
   return PyObject_CallMethod(self.details, "_call_unbound", "OO", positional.ptr(), named.ptr());
 }
 
@@ -316,9 +322,8 @@ PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   int nesting = 0;
   if (!PyArg_ParseTuple(args, "O!O!O|i", &PyTuple_Type, &names, &PyTuple_Type, &defaults, &details, &nesting))
     return nullptr;
-  if (static_cast<std::size_t>(PyTuple_GET_SIZE(names)) > kMaxParameters ||
-      PyTuple_GET_SIZE(names) != PyTuple_GET_SIZE(defaults)) {
-    PyErr_Format(PyExc_ValueError, "at most %zu parameters, with a default or ... for each", kMaxParameters);
+  if (PyTuple_GET_SIZE(names) != PyTuple_GET_SIZE(defaults)) {
+    PyErr_SetString(PyExc_ValueError, "parameters with a default or ... for each");
     return nullptr;
   }
   auto* self = reinterpret_cast<Call*>(type->tp_alloc(type, 0));

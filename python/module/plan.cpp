@@ -58,7 +58,8 @@ LoadedPlan load_plan(const std::string& name, const Strings& databases, const st
   return {unwrap(runtime->plan(name)), find_device(device), runtime, {}};
 }
 
-std::string explain_plan(const LoadedPlan& self, const nb::dict& sizes) {
+/// Values of the plan's symbols, in its order.
+std::vector<std::int64_t> read_sizes(const LoadedPlan& self, const nb::dict& sizes) {
   std::vector<std::int64_t> values;
   for (const Symbol& symbol : self.plan.spec().symbols) {
     if (!sizes.contains(symbol.name.c_str()))
@@ -66,8 +67,32 @@ std::string explain_plan(const LoadedPlan& self, const nb::dict& sizes) {
                   "no value for the symbol " + symbol.name, "", "a value of each symbol by name"});
     values.push_back(nb::cast<std::int64_t>(sizes[symbol.name.c_str()]));
   }
+  return values;
+}
+
+std::string explain_plan(const LoadedPlan& self, const nb::dict& sizes) {
+  const std::vector<std::int64_t> values = read_sizes(self, sizes);
   if (self.runtime) return unwrap(self.runtime->explain(self.plan.spec().graph_digest, values));
   return unwrap(self.plan.explain(values));
+}
+
+/// One dict for each kernel.
+nb::list choose_variants(const LoadedPlan& self, const nb::dict& sizes) {
+  nb::list out;
+  for (const Plan::Choice& c : unwrap(self.plan.choose(read_sizes(self, sizes)))) {
+    nb::dict row;
+    row["family"] = c.family;
+    row["workload"] = c.workload;
+    row["label"] = c.label;
+    row["guard"] = c.guard;
+    row["origin"] = std::string(name(c.origin));
+    row["match"] = std::string(name(c.match));
+    row["median_ns"] = c.median_ns;
+    row["loss_mean"] = c.loss_mean;
+    row["loss_worst"] = c.loss_worst;
+    out.append(std::move(row));
+  }
+  return out;
 }
 
 Strings list_names(const LoadedPlan& self, bool outputs) {
@@ -103,6 +128,7 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("kept", [](const LoadedPlan& self) { return self.report.kept; })
       .def_prop_ro("trouble", [](const LoadedPlan& self) { return self.report.trouble; })
       .def("explain", explain_plan, nb::arg("sizes"))
+      .def("choose", choose_variants, nb::arg("sizes"))
       .def("flush_wanted", [](const LoadedPlan& self) {
         if (self.runtime) unwrap(self.runtime->flush_wanted());
       });

@@ -75,7 +75,7 @@ Result<std::vector<Variant>> KeptDefaults::read(const graph::Workload& workload)
     for (const db::ArtifactRow& row : artifacts) {
       if (row.toolchain != toolchain_.digest || row.target != target_ || !row.origin.empty()) continue;
       LW_TRY(Artifact artifact, query_->load_artifact(row.digest));
-      Variant variant{.label = candidate.template_name + " (default schedule, compiled before)", .match = Match::untuned};
+      Variant variant{.label = candidate.template_name + " (default schedule, compiled before)", .match = Match::untuned, .origin = Origin::kept};
       if (is_ranged(candidate)) variant.guard.symbols = artifact.guard.symbols;
       variant.artifact = std::make_shared<const Artifact>(std::move(artifact));
       out.push_back(std::move(variant));

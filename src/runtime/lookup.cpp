@@ -205,6 +205,8 @@ void Lookup::read_layer(const Layer& layer, const PlanKernel& kernel, const std:
     variant.match = row.quality;
     const bool is_stricter = workload != kernel.workload;
     if (is_stricter) variant.label += " [strict]";
+    variant.origin = row.quality == Match::untuned ? Origin::stored : Origin::tuned;
+    variant.median_ns = row.best.median_ns;
     found.push_back({std::move(variant), is_stricter, row.best.state == db::BestState::stale, row.distance, found.size()});
   }
 }
@@ -217,6 +219,8 @@ void Lookup::add_stand_ins(const std::vector<Found>& tuned, KernelVariants& out)
     if (variant.guard == variant.artifact->guard) continue;
     variant.guard = Guard{};
     variant.match = Match::untuned;
+    variant.origin = Origin::stored;
+    variant.median_ns = 0;
     variant.label += " (outside its tuned range)";
     out.variants.push_back(std::move(variant));
     ++out.stand_ins;

@@ -75,6 +75,16 @@ void add_kernel(std::string& out, const Plan::State& state, std::size_t k,
 
 }  // namespace
 
+std::string_view name(Origin origin) {
+  switch (origin) {
+    case Origin::tuned: return "tuned";
+    case Origin::stored: return "stored default";
+    case Origin::kept: return "kept default";
+    case Origin::compiled: return "default";
+  }
+  return "";
+}
+
 Result<std::vector<Plan::Choice>> Plan::choose(std::span<const std::int64_t> symbols) const {
   LW_CHECK(check_symbols(*state_, symbols));
   std::vector<Choice> choices;
@@ -97,6 +107,8 @@ Result<std::vector<Plan::Choice>> Plan::choose(std::span<const std::int64_t> sym
     choice.loss_mean = variant.variant.loss_mean;
     choice.loss_worst = variant.variant.loss_worst;
     choice.is_tuned = choice.match != Match::untuned;
+    choice.origin = variant.variant.origin;
+    choice.median_ns = variant.variant.median_ns;
     choices.push_back(std::move(choice));
   }
   return choices;

@@ -48,7 +48,14 @@ CASES = {
     "joins": [lambda x=X, i=I: [torch.cat([x, x * 2]), torch.cat([x, i], 1), torch.stack([x, x], 1), torch.hstack([x, x]), F.pad(x, (1, 2, 0, 3)),
                                 F.pad(x, (2, 1), value=5.0), x.flip(0), x.flip(0, 1), x.roll(2, 1)]],
     "gather": [lambda x=X, k=INDEX: [x[k], x.index_select(0, k), F.embedding(k, x), x[:, k], x[k - 6], torch.gather(x, 1, k.expand(6, 4)),
-                                     x[k[:, None]]]],
+                                     x[k[:, None]], x[k[:, None], k], x[k - 6, k], x[:, k[:2], None][:, 0],
+                                     x.view(2, 3, 10)[:, k[:1] - 4, k[:, None]]]],
+    "writes": [lambda x=X, k=INDEX, r=torch.arange(40.0).view(4, 10), one=torch.tensor([2]), few=torch.randint(0, 10, (6, 3)): [
+        x.index_put((k,), r, accumulate=True), x.index_put((k[:3],), r[:3]), x.index_put((k[:3], k[:3] - 2), r[0, :3]), x.index_copy(0, k[:3], r[:3]),
+        x.index_copy(1, k[:3], x[:, :3]), x.index_copy(0, one, r[:1]), x.index_copy(1, one - 4 + 4, x[:, :1]), x.index_put((one - 4,), r[0]),
+        x.index_add(0, k, r), x.scatter(1, few, x), x.scatter(1, few, 2.5), x.scatter_add(1, few, x), x.scatter(0, k[None, :], r), x.scatter(1, few[:4, :2], x),
+        x.scatter_add(0, k[:, None].expand(4, 10), r), x.scatter(1, few[:, :1], -1.0),
+        torch.slice_scatter(x, r[:2].repeat(1, 1), 0, 1, 5, 2), torch.slice_scatter(x, x[:, :4], 1, 0, None, 3), torch.slice_scatter(x, r[:2], 0, 2, 4)]],
     "reductions": [lambda x=X, i=I, b=B: [x.sum(), x.sum(0), x.sum(-1, keepdim=True), x.sum((0, 1)), x.mean(), x.mean(1), x.amax(1), x.amin(0), x.max(),
                                           x.min(), *x.max(1), *x.min(0), x.argmax(), x.argmax(1), x.argmin(0, keepdim=True), b.any(), b.any(1),
                                           b.all(0), i.any(), i.sum(), i.sum(0), b.sum(), x.var(1), x.var(1, correction=0), x.std(0), x.prod(1),
@@ -63,6 +70,7 @@ CASES = {
     "batched products": [lambda q=Q: [q @ q.transpose(-1, -2), torch.bmm(q[0], q[0].mT), q @ q[0, 0].t(), q[:, :1] @ q.mT]],
     "attention": [lambda q=Q, k=Q * 0.5, v=Q + 1, m=(Q @ Q.mT) > -3: [
         F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True), F.scaled_dot_product_attention(q, k, v, attn_mask=m | torch.eye(7).bool()),
+        F.scaled_dot_product_attention(q, k, v, attn_mask=m & (torch.arange(7) != 3)[:, None].to(m.device)),
         F.scaled_dot_product_attention(q, k, v, attn_mask=m.float(), scale=0.3),
         F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True)]],
     "bf16 products": [lambda x=torch.randn(5, 64, dtype=torch.bfloat16), w=torch.randn(8, 64, dtype=torch.bfloat16): [x @ w.t(), F.linear(x, w), F.linear(x, w, w[:, 0])]],
@@ -90,5 +98,26 @@ def test_ops_agree_with_eager(name, device):
 
 def test_every_row_of_the_table_names_an_op_of_torch():
     for name in aten.TABLE:
-        packet, overload = name.split(".")
-        assert hasattr(torch.ops.aten, packet) and hasattr(getattr(torch.ops.aten, packet), overload), name
+        *space, packet, overload = name.split(".")
+        assert hasattr(getattr(getattr(torch.ops, *space or ["aten"]), packet), overload), name
+
+
+@pytest.mark.parametrize("causal, masked", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_attention(device, dtype, causal, masked):
+    """A query that sees nothing gives zeros, and gradients of zero."""
+    torch._dynamo.reset()
+    q, k, v = (torch.randn(2, 4, n, 16).to(device, dtype).requires_grad_() for n in (7, 7, 7))
+    mask = (torch.rand(2, 1, 7, 7, device=device) > 0.3) & (torch.arange(7, device=device)[:, None] != 2) if masked else None
+
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+
+    def differentiate(function, *tensors):
+        out = function(*tensors)
+        return [out.detach(), *torch.autograd.grad((out.float() * torch.arange(16, device=device)).sum(), tensors)]
+
+    found, eager = differentiate(torch.compile(attend, backend="loopwright"), q, k, v), differentiate(attend, q, k, v)
+    for f, e in zip(found, eager):
+        tolerance = 0.1 if dtype == torch.bfloat16 else 1e-4
+        torch.testing.assert_close(f, e, rtol=tolerance, atol=tolerance * float(e.abs().max()) / 4 + 1e-5)

@@ -127,6 +127,7 @@ def join(cases):
     for number, case in enumerate(cases):
         root.add_module(f"c{number}", case.graph)
         known = {n: joined.placeholder(f"c{number}_{n.name}") for n in case.graph.graph.find_nodes(op="placeholder")}
+        known |= {n: joined.get_attr(f"c{number}.{n.target}") for n in case.graph.graph.nodes if n.op == "get_attr"}
         for old, new in known.items():
             new.meta = dict(old.meta)
         results.append(joined.graph_copy(case.graph.graph, known))

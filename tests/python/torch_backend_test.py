@@ -3,6 +3,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
+import loopwright as lw  # noqa: E402
 from examples_test import CASES, compare  # noqa: E402
 
 
@@ -101,6 +102,49 @@ def test_training_steps_agree_with_eager(monkeypatch):
     for a, b in zip(mine.parameters(), theirs.parameters()):
         compare(a.detach(), b.detach(), 1e-4)
     assert seen["kernels"] >= 2
+
+
+@torch.no_grad()
+def test_hundreds_of_tensors_in_one_graph():
+    xs = [torch.randn(4) for _ in range(300)]
+    compiled = torch.compile(lambda *xs: sum(x * 2 for x in xs), backend="loopwright")
+    compare(compiled(*xs), sum(x * 2 for x in xs), 1e-4)
+    assert lw.explain(compiled).startswith("inference: 1 part of kernels, 0 ops in PyTorch")
+
+
+@torch.no_grad()
+def test_ops_behind_one_that_is_not_covered_become_kernels_too():
+    def function(x):
+        for _ in range(3):
+            x = torch.linalg.inv(x @ x.t() + 4 * torch.eye(4, device=x.device)).sin() * 2
+        return x
+
+    compiled, x = torch.compile(function, backend="loopwright"), torch.randn(4, 4)
+    compare(compiled(x), function(x), 1e-3)
+    text = lw.explain(compiled)
+    assert text.startswith("inference: 4 parts of kernels, 3 ops in PyTorch") and "linalg_inv_ex.default x3" in text
+
+
+def test_rows_of_a_flattened_batch_and_views_compile_once(monkeypatch):
+    """Where a graph sees only the product of two sizes, and where a tensor's strides depend on a size."""
+    seen = count_parts(monkeypatch)
+
+    def function(x):
+        rows = x.flatten(0, 1).sin()
+        torch._dynamo.graph_break()
+        return (rows * 3).sum(-1), x.transpose(0, 1).cos()
+
+    compiled = torch.compile(function, backend="loopwright", dynamic=True)
+    for a, b in ((3, 4), (5, 7), (9, 2)):
+        for x in (torch.randn(a, b, 6), torch.randn(b, a, 6).transpose(0, 1)):
+            x = x.requires_grad_()
+            found, right = compiled(x), function(x)
+            for f, r in zip(found, right):
+                compare(f.detach(), r.detach(), 1e-4)
+            compare(*(torch.autograd.grad(y[0].sum() + y[1].sum(), x)[0] for y in (found, right)), 1e-4)
+        first = seen["kernels"] if a == 3 else first
+    assert seen["kernels"] == first
+    assert "runs in PyTorch" not in lw.explain(compiled)
 
 
 def test_unknown_options_are_refused():
