@@ -28,7 +28,7 @@ struct Product {
   std::string text() const {
     const auto dims = [](std::int64_t a, std::int64_t b) { return "[" + std::to_string(a) + ", " + std::to_string(b) + "]"; };
     std::string out = "graph product\n" + std::string(rounded ? "accuracy tf32\n" : "") + std::string(fixed ? "" : "symbol rows in 1..9000\n") + "input x: " + x_dtype() + "[" + (fixed ? std::to_string(m) : "rows") + ", " + std::to_string(k) + "]\ninput w: " + dtype + (transposed ? dims(n, k) : dims(k, n)) + "\n";
-    const std::string y = std::string("matmul(x, w") + (transposed ? ", transpose_b=true)" : ")");
+    const std::string y = std::string(mixed ? "matmul(cast(x, f32), w" : "matmul(x, w") + (transposed ? ", transpose_b=true)" : ")");
     if (epilogue == "none") return out + "output y = " + y + "\n";
     return out + "input b: " + dtype + "[" + std::to_string(n) + "]\noutput y = max(add(" + y + ", b), 0)\n";
   }

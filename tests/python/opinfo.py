@@ -106,7 +106,7 @@ def list_cases(name, op, dtype, most, reasons):
             continue
         try:
             case = make_case(op, sample, text)
-            part = Part(case.graph, Settings([], "jit"))
+            part = Part(case.graph, Settings([], "jit"), "strict")
             failures = part.find_failures()
             if failures:
                 node, why = next(iter(failures.items()))
@@ -153,7 +153,7 @@ def compare(found, expected):
 
 def run(cases):
     """Text of each case that differs from eager PyTorch."""
-    part = Part(join(cases), Settings([], "jit"))
+    part = Part(join(cases), Settings([], "jit"), "strict")
     values = [v.clone() for case in cases for v in case.values]
     found, differing = list(part.call(*values)), []
     for case in cases:
