@@ -152,7 +152,7 @@ class Schedule {
   /// Products of two f32 inputs that `loop`'s body sums into a local buffer become sums of products of three bf16 parts of
   /// each operand, gathered in a partial sum that is added to the buffer afterwards: f32 accuracy on tensor cores. Returns
   /// the loops of the nests that make the parts, each with the loop over parts last: the left operand's, then the right's.
-  /// `rechecked`: sums that are NaN are made again in plain arithmetic, instead of parts that take care of infinities; one
+  /// `rechecked`: sums that are not finite are made again in plain arithmetic, instead of parts that take care of infinities; one
   /// operand may be bf16 then, which is its own part.
   std::vector<LoopId> separate(const LoopId& loop, bool rechecked = false);
   /// Copies staged in shared memory at `loop` become slots of rings, filled by the copy engine `depth` iterations ahead
