@@ -341,13 +341,18 @@ bool gains_by_thin(const Schedule& s) {
 void schedule_thin_product(Schedule& s, Space& k) {
   const auto found = find_thin(s);
   if (!found) return s.reject("no thin product");
-  ThinTile t = guess_thin(s, sample_sizes(s, found->product), *found);
+  const std::vector<ProductSize> sizes = sample_sizes(s, found->product);
+  ThinTile t = guess_thin(s, sizes, *found);
   if (k.pick_flag("aligned", true)) s.assume_alignment(16);
   t.swapped = k.pick_flag("swap", t.swapped);
   t.tall = k.pick("tall", choices(kTall, t.tall));
   t.wide = k.pick("wide", choices(kWide, t.wide));
   t.warps = k.pick("warps", choices(kWarps, t.warps));
   t.loads = k.pick("loads", choices(kLoads, t.loads));
+  constexpr std::int64_t kMostRegisters = 300;  // what is counted is rough; beyond that most of a tile lies in memory
+  ProductSize size = sizes[0];
+  if (t.swapped) std::swap(size.rows, size.columns);
+  if (count_registers(t, size, t.swapped ? found->right : found->left, t.swapped ? found->left : found->right) > kMostRegisters) return s.reject("more registers than a thread has");
   schedule_thin(s, t, *found);
 }
 

@@ -39,8 +39,8 @@ enum class Tail : std::uint8_t {
 /// Where a staged or local buffer lives. On a CPU `shared` is private memory of the worker, `registers` a small array
 /// that is indexed by constants once its loops are unrolled or vectorized, `global` is workspace. On a GPU `shared` is
 /// memory of the block; `registers` outside the thread loops are spread over the threads by the loops that index them,
-/// and what no thread loop indexes every thread holds. `fragment`: accumulators of tensor cores (see tensorize), up to
-/// 65536 elements of a block.
+/// and what no thread loop indexes every thread holds. `fragment`: sums of tensor cores, and operands of a single warp's
+/// products (see tensorize), up to 65536 elements of a block.
 enum class Place : std::uint8_t { global, shared, registers, fragment };
 
 /// What of a GPU carries out a loop. Blocks of a grid run independently; threads of a block see what a thread loop did
@@ -162,12 +162,12 @@ class Schedule {
 
   // ---- steps: tensor cores
   /// The nest of `row`, `column` and `reduction` (constant, in this order, innermost) is done by tensor cores: a sum of
-  /// products of two tiles in shared memory, in a fragment.
+  /// products of two tiles, in a fragment: of warpgroups from shared memory, of a warp from fragments.
   void tensorize(const LoopId& row, const LoopId& column, const LoopId& reduction);
   /// Products of two f32 inputs that `loop`'s body sums into a local buffer become sums of products of three bf16 parts of
   /// each operand, gathered in a partial sum that is added to the buffer afterwards: f32 accuracy on tensor cores. Returns
   /// the loops of the nests that make the parts, each with the loop over parts last: the left operand's, then the right's.
-  /// `rechecked`: sums that are NaN are made again in plain arithmetic, instead of parts that take care of infinities; one
+  /// `rechecked`: sums that are not finite are made again in plain arithmetic, instead of parts that take care of infinities; one
   /// operand may be bf16 then, which is its own part.
   std::vector<LoopId> separate(const LoopId& loop, bool rechecked = false);
   /// Factors of the products of f32 values that `loop`'s body sums up are rounded to tf32, in a kernel that allows it.

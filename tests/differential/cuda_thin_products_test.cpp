@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <regex>
 
 #include "src/codegen/cuda/nvrtc.h"
 #include "src/driver/build.h"
@@ -18,12 +19,12 @@ namespace {
 constexpr std::int64_t kRows = 16, kColumns = 8;
 
 struct ThinText {
-  std::string what;
+  std::string what, trace;
   codegen::CudaText text;
 };
 
 ThinText make_thin(const std::string& graph_text, const std::string& arch, Picks picks) {
-  ThinText out{graph_text + arch, {}};
+  ThinText out{graph_text + arch, {}, {}};
   const auto graph = Graph::parse(graph_text, "test.lw");
   EXPECT_TRUE(graph.ok()) << graph.error().message();
   const Target target = *Target::parse("cuda:" + arch);
@@ -35,6 +36,7 @@ ThinText make_thin(const std::string& graph_text, const std::string& arch, Picks
     EXPECT_TRUE(scheduled.ok()) << out.what << "\n" << scheduled.error().message();
     if (!scheduled.ok()) return out;
     out.what += " " + print_picks(space.picks());
+    out.trace = scheduled->trace;
     const auto lowered = driver::lower_kernel(scheduled->kernel, target);
     EXPECT_TRUE(lowered.ok()) << out.what;
     const auto text = codegen::emit_cuda(*lowered, target, "thin");
@@ -64,27 +66,30 @@ struct Compiled {
 };
 
 /// y = x * transpose(w), row by row.
-std::vector<float> multiply(const Compiled& product, const std::vector<float>& x, const std::vector<float>& w) {
+std::vector<float> run_product(const EmulatedProgram& program, const codegen::CudaText& text, const std::vector<float>& x, const std::vector<float>& w, bool narrow_x, bool narrow_w) {
   std::vector<float> y(kRows * kColumns, NAN);
-  if (!product.program.ok()) return y;
   struct alignas(16) Vector { float v[4]; };
-  const auto aligned = [](const std::vector<float>& values) {
+  const auto aligned = [](const std::vector<float>& values, bool narrow) {
     std::vector<Vector> out((values.size() + 3) / 4);
     std::memcpy(out.data(), values.data(), values.size() * sizeof(float));
+    for (std::size_t i = 0; narrow && i < values.size(); ++i) {
+      const std::uint16_t bits = ir::to_bf16_bits(values[i]);
+      std::memcpy(reinterpret_cast<char*>(out.data()) + 2 * i, &bits, 2);
+    }
     return out;
   };
-  std::vector<Vector> xs = aligned(x), ws = aligned(w), ys = aligned(y);
-  if (product.mixed)
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const std::uint16_t bits = ir::to_bf16_bits(x[i]);
-      std::memcpy(reinterpret_cast<char*>(xs.data()) + 2 * i, &bits, 2);
-    }
+  std::vector<Vector> xs = aligned(x, narrow_x), ws = aligned(w, narrow_w), ys = aligned(y, false);
   std::vector<void*> buffers;
-  for (const ArtifactArg& a : product.thin.text.args) buffers.push_back(a.name == "i0" ? xs.data() : a.name == "i1" ? ws.data() : ys.data());
-  const Status ran = product.program->run(product.thin.text, buffers, {}, false);
+  for (const ArtifactArg& a : text.args) buffers.push_back(a.name == "i0" ? xs.data() : a.name == "i1" ? ws.data() : ys.data());
+  const Status ran = program.run(text, buffers, {}, false);
   EXPECT_TRUE(ran.ok()) << ran.error().message();
   std::memcpy(y.data(), ys.data(), y.size() * sizeof(float));
   return y;
+}
+
+std::vector<float> multiply(const Compiled& product, const std::vector<float>& x, const std::vector<float>& w) {
+  if (!product.program.ok()) return std::vector<float>(kRows * kColumns, NAN);
+  return run_product(*product.program, product.thin.text, x, w, product.mixed, false);
 }
 
 struct Operands {
@@ -157,6 +162,41 @@ TEST(CudaThinProducts, what_is_infinite_no_number_or_near_the_largest_comes_out_
         const float found = y[i * kColumns + j];
         if (std::isfinite(plain)) EXPECT_NEAR(found, plain, 1e-6 * size) << mixed << " " << i << " " << j;
         else EXPECT_TRUE(std::isnan(plain) ? std::isnan(found) : found == plain) << mixed << " " << i << " " << j << ": " << found << " for " << plain;
+      }
+  }
+}
+
+/// The schedules take 32 summands a nest; instructions are made of 16 and of 64 as well.
+TEST(CudaThinProducts, of_other_numbers_of_summands_mean_the_same) {
+  const std::int64_t length = 200;
+  const std::string graph_text = "graph g\ninput x: bf16[16, 200]\ninput w: bf16[8, 200]\noutput y = linear(cast(x, f32), cast(w, f32))\n";
+  const Target target = *Target::parse("cuda:sm_90a");
+  const auto job = driver::make_job(graph::make_workload(graph::group_ops(*Graph::parse(graph_text, "test.lw"))[0].graph));
+  const ThinText thin = make_thin(graph_text, "sm_90a", {{"thin", 1}, {"loads", 2}});
+  Operands o = draw("normal", true, length);
+  for (float& v : o.w) v = static_cast<float>(ir::round_to(DType::bf16, v));
+  for (const std::int64_t summands : {16, 64}) {
+    std::string trace = std::regex_replace(thin.trace, std::regex("(_r0 by [0-9]+), 32 tail"), "$1, " + std::to_string(summands) + " tail");
+    ASSERT_NE(trace, thin.trace);
+    trace = std::regex_replace(trace, std::regex("by 4, 8 tail"), "by 4, " + std::to_string(summands / 4) + " tail");
+    const auto scheduled = driver::replay(*job, trace);
+    ASSERT_TRUE(scheduled.ok()) << scheduled.error().message();
+    const auto lowered = driver::lower_kernel(scheduled->kernel, target);
+    ASSERT_TRUE(lowered.ok()) << lowered.error().message();
+    const auto text = codegen::emit_cuda(*lowered, target, "thin");
+    ASSERT_TRUE(text.ok()) << text.error().message();
+    const auto program = EmulatedProgram::compile({&*text});
+    ASSERT_TRUE(program.ok()) << program.error().message();
+    const std::vector<float> y = run_product(*program, *text, o.x, o.w, true, true);
+    for (std::size_t i = 0; i < kRows; ++i)
+      for (std::size_t j = 0; j < kColumns; ++j) {
+        double exact = 0, size = 0;
+        for (std::size_t k = 0; k < length; ++k) {
+          const double product = static_cast<double>(o.x[i * length + k]) * static_cast<double>(o.w[j * length + k]);
+          exact += product;
+          size += std::abs(product);
+        }
+        EXPECT_NEAR(y[i * kColumns + j], exact, 1e-6 * size) << summands << " " << i << " " << j;
       }
   }
 }

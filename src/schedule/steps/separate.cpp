@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kParts = 3;            ///< 8 bits each
 constexpr double kScale = 256;                ///< from one part to the next
-constexpr double kLargestBf16 = 0x1.fep127, kSmallestBf16 = 0x1p-133;
+constexpr double kLargestBf16 = 0x1.fep127, kSmallestBf16 = 0x1p-133, kLargestF32 = 0x1.fffffep127;
 
 Expr f32(double v) { return ir::float_imm(v, DType::f32); }
 
@@ -171,7 +171,7 @@ std::optional<Filling> find_filling(const Site& site, const Summed& sum) {
   return out.outermost ? std::optional(out) : std::nullopt;
 }
 
-/// Sums that are NaN once more, in plain arithmetic.
+/// Sums that are infinite or NaN once more, in plain arithmetic.
 struct Recheck {
   ir::Buffer plain;
   std::vector<Stmt> nests;
@@ -203,12 +203,14 @@ std::optional<Recheck> make_recheck(const Filling& filling, const Summed& sum, N
   }
   std::vector<Expr> index;
   for (const Expr& e : sum.update->index) index.push_back(ir::substitute(e, values));
-  const auto is_nan = [&](const std::vector<Expr>& at) { return ir::unary(ir::UnaryOp::is_nan, ir::load(acc, at)); };
+  const auto is_no_number = [&](const std::vector<Expr>& at) {
+    return ir::unary(ir::UnaryOp::logical_not, ir::binary(ir::BinaryOp::le, ir::unary(ir::UnaryOp::abs, ir::load(acc, at)), f32(kLargestF32)));
+  };
   const Stmt again = wrap(rest, ir::update(ir::Monoid::sum, {out.plain}, index, {ir::substitute(sum.update->values[0], values)}));
   out.nests.push_back(loops_over(acc->shape, out.plain->name, names, nullptr, [&](const std::vector<Expr>& at) { return ir::store(out.plain, at, f32(0)); }));
-  out.nests.push_back(wrap(spatial, ir::if_then(is_nan(index), again)));
+  out.nests.push_back(wrap(spatial, ir::if_then(is_no_number(index), again)));
   out.nests.push_back(loops_over(acc->shape, out.plain->name, names, nullptr, [&](const std::vector<Expr>& at) {
-    return ir::store(acc, at, ir::select(is_nan(at), ir::load(out.plain, at), ir::load(acc, at)));
+    return ir::store(acc, at, ir::select(is_no_number(at), ir::load(out.plain, at), ir::load(acc, at)));
   }));
   return out;
 }

@@ -18,10 +18,10 @@
 //
 //   separate k_i rechecked -> ..
 //     the same, and behind the loops around that fill acc:
-//     alloc acc_plain[..]: acc_plain = 0; for m { if is_nan(acc[m]) { for k_o, k_i, k { acc_plain[m] += x[m, k]*w[k] } } }; acc = acc_plain where it is NaN
+//     alloc acc_plain[..]: acc_plain = 0; for m { if not abs(acc[m]) <= largest { for k_o, k_i, k { acc_plain[m] += x[m, k]*w[k] } } }; acc = acc_plain there
 //
 // Then parts take no care of infinities and of what is near the largest float (their rest is NaN), and cost less where each
-// block makes its own; a sum that is NaN in f32 too takes the time of plain arithmetic.
+// block makes its own; a sum that is no finite number in f32 either takes the time of plain arithmetic.
 // Legality: the loop's body is one nest around a sum of products of two inputs of the kernel, f32 or one of them bf16 (then
 // rechecked), into a buffer that is allocated inside it; rechecked: the loops around it, inside the buffer's allocation, hold
 // nothing else, and those that index the sum have constant extents. Rejections: illegal_tensorize (says which), unknown_loop, bad_argument (not serial).
@@ -34,7 +34,7 @@ namespace loopwright::schedule {
 struct Separate {
   static constexpr std::string_view kVerb = "separate";
   std::string loop;
-  bool rechecked = false;  ///< sums that are NaN are summed again in plain arithmetic
+  bool rechecked = false;  ///< sums that are infinite or NaN are made again in plain arithmetic
 
   template <class Self, class F>
   static void fields(Self& s, F& f) {

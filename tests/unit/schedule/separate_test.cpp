@@ -110,6 +110,13 @@ TEST(Separate, what_rounds_beyond_the_largest_bf16_is_no_infinity) {
   }
 }
 
+/// The smallest products are summed first: they may leave the range where the sum in order does not.
+TEST(Separate, rechecked_sums_are_finite_where_those_of_f32_are) {
+  std::vector<double> xs(kLength, 0), ws(kLength, 0);
+  for (std::size_t k = 0; k < 32; ++k) xs[k] = k % 2 == 0 ? 0x1p126 : -0x1p126, ws[k] = 1 + 0x1p-9 + (k % 2 == 0 ? 0x1p-18 : -0x1p-18);  // last parts of 1/4 and -1/4
+  for (const Way way : {Way::rechecked, Way::mixed}) EXPECT_EQ(run(xs, ws, way), 0x1p113);
+}
+
 // ---------------------------------------------------------------- a model of tensor cores
 
 /// A sum as tensor cores make it: addends are cut to 25 bits below the largest, the sum to the 24 of f32, both toward zero.
