@@ -248,11 +248,12 @@ TEST_F(Products, of_parts_keep_what_is_infinite_no_number_or_tiny) {
 
 TEST_F(Products, agree_at_the_edges_of_tiles_of_rounded_f32) {
   for (const std::int64_t m : {1, 7, 8, 63, 65, 128, 129, 257})
-    for (const std::int64_t n : {8, 120, 128, 136})
-      for (const std::int64_t k : {4, 32, 36, 260}) {
-        check({.m = m, .n = n, .k = k, .dtype = "f32", .epilogue = m % 2 == 0 ? "bias" : "none", .fixed = m < 10, .rounded = true});
+    for (const std::int64_t n : {8, 128, 136})
+      for (const std::int64_t k : {4, 36, 260}) {
+        check({.m = m, .n = n, .k = k, .dtype = "f32", .epilogue = k == 36 ? "bias" : "none", .rounded = true});
         if (HasFatalFailure()) return;
       }
+  for (const std::int64_t m : {7, 16, 33}) check({.m = m, .n = 136, .k = 260, .dtype = "f32", .fixed = true, .rounded = true});
 }
 
 TEST_F(Products, of_rounded_f32_agree_for_random_candidates) {
