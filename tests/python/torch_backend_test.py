@@ -104,7 +104,7 @@ def test_training_steps_agree_with_eager(monkeypatch):
 
 
 def test_unknown_options_are_refused():
-    with pytest.raises(Exception, match="works: db and on_miss"):
+    with pytest.raises(Exception, match="works: db, on_miss and accuracy"):
         torch.compile(lambda x: x + 1, backend="loopwright", options={"nothing": 1})(torch.ones(2))
 
 
