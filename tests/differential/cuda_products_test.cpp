@@ -78,6 +78,7 @@ TEST(CudaProducts, mean_what_the_naive_kernel_means) {
     for (const bool transposed : {false, true}) {
       check_candidate(product_graph(rows, 136, 72, "bf16", transposed, "max(add(p, b), 0)"), 0, true);
       check_candidate(product_graph(rows, 64, 136, "f16", transposed, "p"), 0, true);
+      check_candidate(product_graph(rows, 136, 72, "bf16", transposed, "cast(p, f32)"), 0, true);
     }
 }
 

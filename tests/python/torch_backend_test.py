@@ -148,7 +148,7 @@ def test_rows_of_a_flattened_batch_and_views_compile_once(monkeypatch):
 
 
 def test_unknown_options_are_refused():
-    with pytest.raises(Exception, match="works: db and on_miss"):
+    with pytest.raises(Exception, match="works: db, on_miss and accuracy"):
         torch.compile(lambda x: x + 1, backend="loopwright", options={"nothing": 1})(torch.ones(2))
 
 
