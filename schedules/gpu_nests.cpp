@@ -169,18 +169,19 @@ void reduce_places(Schedule& s, const LoopId& columns, const RowShares& shares) 
   block.blocks = 1;
   const std::vector<LoopId> r = s.reduce_across(of_block, block.threads * block.width, true, Place::registers);
   if (!s.ok()) return;
-  const std::vector<LoopId> p = s.value_first(r[2]);
+  const std::int64_t group = shares.one_search ? block.width : 1;
+  const std::vector<LoopId> p = s.value_first(r[2], group);
   if (!s.ok()) return;
   spread_partials(s, r[0], r[1], block, shares.unrolled);
   combine_threads(s, r[2], block);
   if (!s.ok()) return;
   // Few threads have anything to look for: what they look at next need not be neighbours.
-  const std::vector<LoopId> ways = s.split(p[0], {block.width});
+  const std::vector<LoopId> ways = group > 1 ? std::vector<LoopId>{p[0], p[2]} : s.split(p[0], {block.width});
   if (!s.ok()) return;
   s.bind(ways[0], Axis::thread_x);
   if (s.ok() && block.width > 1) s.unroll(ways[1]);
   if (s.ok() && shares.unrolled == 0) unroll_few(s, p[1]);
-  combine_threads(s, p[2], block);
+  combine_threads(s, p.back(), block);
 }
 
 std::vector<LoopId> reduce_columns(Schedule& s, const LoopId& columns, const RowShares& shares) {

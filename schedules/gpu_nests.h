@@ -27,6 +27,7 @@ struct RowShares {
   std::int64_t width = 1;
   std::int64_t unrolled = 0;  ///< vectors of a thread in flight; 0: all of them, so that arrays of the row can be registers
   bool value_first = false;   ///< argmin and argmax: the best value, then its place
+  bool one_search = false;    ///< one condition for all lanes of a thread, so that most warps skip the search at once
 };
 /// Loops over the shares of a row, `round` over `share`: threads outside, then their vectors, of which `unrolled` are in
 /// flight at once (0: all of them), then the lanes. Returns the loops that they became, outermost first.

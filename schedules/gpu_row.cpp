@@ -210,7 +210,12 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   const bool holds = shape.constant && shape.columns <= kMostHeld * shares.blocks && (keeps || k.pick_flag("hold", true));
   if (!holds) shares.unrolled = k.pick("vectors", {4, 2, 8, 1});
   const std::vector<NestInfo> reductions = updates(s);
-  if (std::any_of(reductions.begin(), reductions.end(), has_place)) shares.value_first = k.pick_flag("value_first", true);
+  if (std::any_of(reductions.begin(), reductions.end(), has_place)) {
+    // 2: one condition for all lanes of a thread; 1: one for each; 0: the place is carried along.
+    const std::int64_t search = k.pick("value_first", {2, 1, 0});
+    shares.value_first = search > 0;
+    shares.one_search = search == 2;
+  }
   const std::int64_t rows_per_block = shares.blocks > 1 ? 1 : k.pick("rows", row_choices(shares.threads));
 
   const LoopId row = gather_rows(s, row_count, rows_per_block);

@@ -150,8 +150,9 @@ class Schedule {
 
   /// An argmin or argmax whose partial results `combination` combines finds the best value first, then its place, which
   /// only those parts look for that reach the value. Returns the loops of the second search, as the partial results have
-  /// them, and its combination.
-  std::vector<LoopId> value_first(const LoopId& combination);
+  /// them, and its combination. With a group, so many neighbouring parts are looked for together under one condition; the
+  /// loop over those of a group is the last in front of the combination.
+  std::vector<LoopId> value_first(const LoopId& combination, std::int64_t group = 1);
 
   /// Copies staged in shared memory at `loop`, their loops bound already, read their source an iteration ahead, into registers.
   void load_ahead(const LoopId& loop);

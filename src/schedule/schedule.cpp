@@ -191,8 +191,9 @@ std::vector<LoopId> Schedule::scan_across(const LoopId& loop, std::int64_t ways,
   return as_loops(take(&step));
 }
 
-std::vector<LoopId> Schedule::value_first(const LoopId& combination) {
-  const schedule::Step step = schedule::ValueFirst{combination.name};
+std::vector<LoopId> Schedule::value_first(const LoopId& combination, std::int64_t group) {
+  const std::vector<std::int64_t> groups = group == 1 ? std::vector<std::int64_t>{} : std::vector{group};
+  const schedule::Step step = schedule::ValueFirst{combination.name, groups};
   return as_loops(take(&step));
 }
 

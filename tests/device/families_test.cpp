@@ -119,5 +119,27 @@ TEST_F(Families, running_sums_agree) {
   check("symbol n in 1..900\ninput x: bf16[n, 70]\noutput y = cumulative_sum(x, axis=0)\n", {{"s0", 519}});
 }
 
+TEST_F(Families, scatters_agree) {
+  // Rows by one index each, of which many are equal; few indices; one dimension; sums in a wider type.
+  for (const char* reduce : {"", ", reduce=add"}) {
+    const std::string rows = "r = broadcast(reshape(i, shape=[700, 1]), shape=[700, 72])\noutput y = scatter(x, r, v, axis=0" + std::string(reduce) + ")\n";
+    check("input x: f32[50, 72]\ninput i: i64[700]\ninput v: f32[700, 72]\n" + rows);
+    check("input x: bf16[50, 72]\ninput i: i32[700]\ninput v: bf16[700, 72]\n" + rows);
+    check("input x: f32[40, 3, 200]\ninput i: i64[40, 2, 200]\ninput v: f32[40, 2, 200]\noutput y = scatter(x, i, v, axis=1" + std::string(reduce) + ")\n");
+    check("symbol n in 1..900\ninput x: f32[5000]\ninput i: i64[n]\ninput v: f32[n]\noutput y = scatter(x, i, v, axis=0" + std::string(reduce) + ")\n", {{"s0", 800}});
+  }
+}
+
+TEST_F(Families, columns_of_several_results_agree) {
+  for (const char* rows : {"40", "6000"})
+    check("input x: bf16[" + std::string(rows) + ", 264]\nh = cast(x, f32)\ns = sum(h, axes=[0])\noutput d = sub(reduce_max(h, axes=[0]), s)\noutput s\n");
+}
+
+TEST_F(Families, empty_tensors_give_what_nothing_gives) {
+  check("symbol n in 0..900\ninput x: f32[n, 40]\noutput y = sum(x, axes=[0])\n", {{"s0", 0}});
+  check("symbol n in 0..900\ninput x: bf16[3, n]\noutput y = reduce_max(x, axes=[-1])\n", {{"s0", 0}});
+  check("symbol n in 0..900\ninput x: f32[n, 40]\noutput y = permute(x, axes=[1, 0])\n", {{"s0", 0}});
+}
+
 }  // namespace
 }  // namespace loopwright::device_tests

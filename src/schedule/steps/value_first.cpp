@@ -159,8 +159,15 @@ std::optional<std::vector<Stmt>> way_to(const Stmt& s, const Levels& l) {
   return rest;
 }
 
+/// Neighbouring parts that are looked at together: the loop over those of a group, innermost.
+struct PartGroup {
+  ir::Var parts;  ///< the loop over all of them, which becomes one over groups
+  ir::Var of_group;
+  std::int64_t size = 1;
+};
+
 /// Loops, conditions and Lets of the way under new names.
-std::vector<Stmt> rename_way(const std::vector<Stmt>& way, Names& names, std::map<ir::Var, Expr>& renamed) {
+std::vector<Stmt> rename_way(const std::vector<Stmt>& way, const PartGroup& group, Names& names, std::map<ir::Var, Expr>& renamed) {
   std::vector<Stmt> out;
   for (const Stmt& s : way) {
     const auto rename = [&](const ir::Var& v, DType t) {
@@ -168,7 +175,11 @@ std::vector<Stmt> rename_way(const std::vector<Stmt>& way, Names& names, std::ma
       renamed[v] = ir::var(fresh, t);
       return fresh;
     };
-    if (const auto* loop = as<ir::Loop>(s)) {
+    if (const auto* loop = as<ir::Loop>(s); loop && group.size > 1 && loop->var == group.parts) {
+      const ir::Var groups = names.var(loop->var.hint + "_p");
+      renamed[loop->var] = ir::var(groups) * ir::int_imm(group.size) + ir::var(group.of_group);
+      out.push_back(ir::loop(groups, ir::int_imm(*ir::as_int(loop->extent) / group.size), loop->body));
+    } else if (loop) {
       const Expr extent = ir::substitute(loop->extent, renamed);
       out.push_back(ir::loop(rename(loop->var, DType::i64), extent, loop->body));
     } else if (const auto* i = as<ir::If>(s)) {
@@ -182,20 +193,32 @@ std::vector<Stmt> rename_way(const std::vector<Stmt>& way, Names& names, std::ma
   return out;
 }
 
+Result<PartGroup> find_group(const ir::Kernel& k, const Site& site, const Levels& l, const std::vector<Stmt>& way, std::int64_t size, Names& names) {
+  if (size == 1) return PartGroup{};
+  const auto* index = as<ir::VarRef>(l.part->index[0]);
+  const auto loop = std::find_if(way.begin(), way.end(), [&](const Stmt& s) { return index && as<ir::Loop>(s) && as<ir::Loop>(s)->var == index->var; });
+  const auto parts = loop == way.end() ? std::nullopt : ir::as_int(as<ir::Loop>(*loop)->extent);
+  if (size < 1 || !parts || *parts % size != 0)
+    return rejected(kValueFirstCode, "groups of " + std::to_string(size) + " of " + (parts ? std::to_string(*parts) : "no constant number of") + " parts", k, site.stmt(),
+                    "a size that divides the number of parts, which one loop counts");
+  return PartGroup{index->var, names.var(index->var.hint + "_g"), size};
+}
+
 /// The second nest: first the loops that say which part it is, then whether that may hold the place, then the search.
-Stmt search_places(const Levels& l, const std::vector<Stmt>& way, Names& names, std::vector<std::string>& made) {
+Stmt search_places(const Levels& l, const std::vector<Stmt>& way, const PartGroup& group, Names& names, std::vector<std::string>& made) {
   std::map<ir::Var, Expr> renamed;
-  std::vector<Stmt> around = rename_way(way, names, renamed);
+  std::vector<Stmt> around = rename_way(way, group, names, renamed);
   std::vector<Expr> index;
   for (const Expr& e : l.part->index) index.push_back(ir::substitute(e, renamed));
   const auto is_of_part = [&](const Stmt& s) { return as<ir::Loop>(s) && std::any_of(index.begin(), index.end(), [&](const Expr& e) { return ir::uses(e, as<ir::Loop>(s)->var); }); };
   const bool is_box = std::all_of(around.begin(), around.end(), [&](const Stmt& s) {
     const std::set<ir::Var> used = as<ir::Loop>(s) ? ir::free_vars(as<ir::Loop>(s)->extent) : std::set<ir::Var>{};
-    return std::none_of(renamed.begin(), renamed.end(), [&](const auto& r) { return used.contains(as<ir::VarRef>(r.second)->var); });
+    return std::none_of(renamed.begin(), renamed.end(), [&](const auto& r) {
+      const std::set<ir::Var> of = ir::free_vars(r.second);
+      return std::any_of(of.begin(), of.end(), [&](const ir::Var& v) { return used.contains(v); });
+    });
   });
   if (is_box) std::stable_partition(around.begin(), around.end(), is_of_part);
-  for (const Stmt& s : around)
-    if (as<ir::Loop>(s)) made.push_back(as<ir::Loop>(s)->var.hint);
 
   const Expr best = ir::load(l.value(), l.whole->index);
   const Expr value = ir::substitute(l.part->values[0], renamed), place = ir::substitute(l.part->values[1], renamed);
@@ -204,7 +227,22 @@ Stmt search_places(const Levels& l, const std::vector<Stmt>& way, Names& names, 
   const Expr found = ir::select(reaches(ir::var(named, value->dtype), best), place, neutral);
   const Stmt search = ir::let(named, value, ir::update(ir::Monoid::min, {l.part->buffers[1]}, index, {found}));
   const auto behind = std::find_if(around.rbegin(), around.rend(), is_of_part).base();
-  around.insert(behind, ir::if_then(reaches(ir::load(l.part_value(), index), best), search));
+  Expr may_hold;
+  for (std::int64_t i = 0; i < group.size; ++i) {
+    const Expr one = ir::substitute(reaches(ir::load(l.part_value(), index), best), {{group.of_group, ir::int_imm(i)}});
+    may_hold = may_hold ? ir::binary(BinaryOp::or_, may_hold, one) : one;
+  }
+  auto at = around.insert(behind, ir::if_then(may_hold, search)) + 1;
+  if (group.size > 1) {
+    const auto uses_part = [&](const Stmt& s) {
+      if (const auto* i = as<ir::If>(s)) return ir::uses(i->condition, group.of_group);
+      const auto* let = as<ir::Let>(s);
+      return let && ir::uses(let->value, group.of_group);
+    };
+    around.insert(std::find_if(at, around.end(), uses_part), ir::loop(group.of_group, ir::int_imm(group.size), search));
+  }
+  for (const Stmt& s : around)
+    if (as<ir::Loop>(s)) made.push_back(as<ir::Loop>(s)->var.hint);
   return wrap(around, search);
 }
 
@@ -230,7 +268,8 @@ Result<Applied> apply(const ir::Kernel& k, const ValueFirst& step) {
   const ir::Monoid better = l.whole->monoid == ir::Monoid::argmax ? ir::Monoid::max : ir::Monoid::min;
   Names names(k);
   std::vector<std::string> made;
-  const Stmt search = search_places(l, *way, names, made);
+  LW_TRY(const PartGroup group, find_group(k, site, l, *way, step.group.empty() ? 1 : step.group[0], names));
+  const Stmt search = search_places(l, *way, group, names, made);
   const ir::Var c = names.var(step.loop + "_p");
   made.push_back(c.hint);
   const Stmt combine = ir::loop(c, site.loop().extent, ir::update(ir::Monoid::min, {l.whole->buffers[1]}, l.whole->index, {ir::load(l.part->buffers[1], {ir::var(c)})}));

@@ -9,6 +9,8 @@
 //       let value = x[..]: min p_part[r_w_p] by select(value == v[i] or is_nan(value), r, highest) } } }
 //     for r_c_p { min p[i] by p_part[r_c_p] }
 //
+// With `group 8`, eight neighbouring parts are looked for together, under one condition (any of them reaches the value), in a
+// loop r_w_g innermost.
 // Partial results (reduce_across) say who may hold the place: only where a part reaches the best value is it looked for.
 // Ties go to the smallest place and NaN wins, as before. Legality: `r_c` combines partial results of one dimension that
 // the nest in front computes; the state is neutral before it; the value is the same bit for bit when
@@ -23,10 +25,12 @@ namespace loopwright::schedule {
 struct ValueFirst {
   static constexpr std::string_view kVerb = "value_first";
   std::string loop;
+  std::vector<std::int64_t> group;  ///< one number, or none for 1
 
   template <class Self, class F>
   static void fields(Self& s, F& f) {
     f.name(s.loop);
+    f.optional_numbers("group", s.group);
   }
 };
 
