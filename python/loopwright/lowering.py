@@ -171,7 +171,8 @@ class Lowering:
                 return Size(self.size(value))
             if isinstance(value, (int, float, bool)):
                 return value
-            raise aten.Uncovered(f"a value of type {type(value).__name__}")
+            raise aten.Uncovered("what it reads cannot be an input" if isinstance(value, torch.Tensor)
+                                 else f"a value of type {type(value).__name__}")
         if isinstance(argument, (list, tuple)):
             return [self.resolve(a) for a in argument]
         if isinstance(argument, torch.SymInt):

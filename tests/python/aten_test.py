@@ -54,7 +54,7 @@ CASES = {
         x.index_put((k,), r, accumulate=True), x.index_put((k[:3],), r[:3]), x.index_put((k[:3], k[:3] - 2), r[0, :3]), x.index_copy(0, k[:3], r[:3]),
         x.index_copy(1, k[:3], x[:, :3]), x.index_copy(0, one, r[:1]), x.index_copy(1, one - 4 + 4, x[:, :1]), x.index_put((one - 4,), r[0]),
         x.index_add(0, k, r), x.scatter(1, few, x), x.scatter(1, few, 2.5), x.scatter_add(1, few, x), x.scatter(0, k[None, :], r), x.scatter(1, few[:4, :2], x),
-        x.scatter_add(0, k[:, None].expand(4, 10), r), x.scatter(1, few[:, :1], -1.0),
+        x.scatter_add(0, k[:, None].expand(4, 10), r), x[0, 0].scatter(0, k[1], 3.0), x[0, 0].scatter_add(0, k[1:2] * 0, x[0, 1:2]), x.scatter(1, few[:, :1], -1.0),
         torch.slice_scatter(x, r[:2].repeat(1, 1), 0, 1, 5, 2), torch.slice_scatter(x, x[:, :4], 1, 0, None, 3), torch.slice_scatter(x, r[:2], 0, 2, 4)]],
     "reductions": [lambda x=X, i=I, b=B: [x.sum(), x.sum(0), x.sum(-1, keepdim=True), x.sum((0, 1)), x.mean(), x.mean(1), x.amax(1), x.amin(0), x.max(),
                                           x.min(), *x.max(1), *x.min(0), x.argmax(), x.argmax(1), x.argmin(0, keepdim=True), b.any(), b.any(1),
