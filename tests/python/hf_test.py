@@ -87,7 +87,7 @@ def test_training_steps_of_any_size(name, monkeypatch, device):
     text = lw.explain(compiled)
     in_pytorch = {line.split()[1] for line in text.splitlines() if line.startswith("  PyTorch: ")}
     if device == "cpu":  # on a GPU attention and the gradients of embeddings are PyTorch's
-        assert in_pytorch <= {"aten.topk.default", "aten.convolution.default", "aten.convolution_backward.default"}, text
+        assert in_pytorch <= {"aten.topk.default"}, text
     assert "runs in PyTorch" not in text
 
 
