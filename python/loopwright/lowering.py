@@ -128,6 +128,12 @@ class Lowering:
         self.inputs.add(name)
         return Term(name, dtype, shape)
 
+    def carry(self, symbol):
+        """An input of which nothing but the size counts: a symbol that no other tensor has."""
+        name, word = self.new_name("size"), self.symbols[symbol]
+        self.lines.append(f"input {name}: bool[{word}] strides [0]")
+        self.inputs.add(name)
+
     def emit(self, op, operands, dtype, shape, /, **attributes):
         """One op; operands are Terms or literals as text."""
         name = self.new_name(self.wanted)

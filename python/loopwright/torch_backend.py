@@ -176,6 +176,11 @@ def make_views(results, views):
     return tuple(made)
 
 
+@functools.cache
+def one_element(device):
+    return torch.zeros(1, dtype=torch.bool, device=device)
+
+
 class Part:
     """One FX graph as kernels. Programs are made for the strides that arrive; what cannot be served runs in PyTorch."""
 
@@ -185,7 +190,8 @@ class Part:
         self.constants = {n: functools.reduce(getattr, n.target.split("."), graph) for n in graph.graph.nodes if n.op == "get_attr"}
         output = next(n for n in graph.graph.nodes if n.op == "output")
         self.results = output.args[0]
-        names = tuple(f"a{i}" for i in range(len(self.inputs)))
+        self.carriers = self._find_carriers()
+        names = tuple(f"a{i}" for i in range(len(self.inputs) + len(self.carriers)))
         self.made, self.trouble = [], ""  # Made; why calls run in PyTorch
         self.broken, self.computes = False, True
         self.call = _core.Call(names, (...,) * len(names), self)
@@ -193,6 +199,8 @@ class Part:
     def __call__(self, *arguments):
         if not self.broken:
             try:
+                if self.carriers:
+                    return self.call(*arguments, *(one_element(device).expand(arguments[place]) for place, _, device in self.carriers))
                 return self.call(*arguments)
             except (_errors.ArgumentError, _errors.Unsupported, _errors.NotFound, _errors.GraphError) as error:
                 self.broken, self.trouble = not self.made, str(error)
@@ -215,9 +223,28 @@ class Part:
             failures.setdefault(node, first_line(error))
         return failures
 
+    def _find_carriers(self):
+        """(position of a number, its symbol, device): sizes that no tensor has. A call gives one element that is repeated so often."""
+        values = [n.meta.get("val") for n in self.graph.graph.nodes]
+        tensors = [v for v in values if isinstance(v, torch.Tensor)]
+        numbers = {n.meta["val"].node.expr: i for i, n in enumerate(self.inputs) if isinstance(n.meta.get("val"), torch.SymInt)}
+        sizes = {size.node.expr: size for v in tensors for size in v.shape if isinstance(size, torch.SymInt)}.values()
+        carriers = []
+        while tensors and numbers:
+            lowering, missing = Lowering("", *self._name_symbols(carriers)), set()
+            for size in sizes:
+                try:
+                    lowering.size(size)
+                except aten.Uncovered:
+                    missing |= size.node.expr.free_symbols
+            if not (found := [s for s in missing if s in numbers and s not in lowering.symbols]):
+                break
+            carriers += [(numbers[s], s, tensors[0].device) for s in sorted(found, key=str)]
+        return carriers
+
     def _lower(self, values, failures):
         """(graph, sources, results, device); `values` are the tensors whose strides count; None only asks what is covered."""
-        lowering = Lowering("torch_compile", *self._name_symbols())
+        lowering = Lowering("torch_compile", *self._name_symbols(self.carriers))
         sources, devices = [], set()
         for i, node in enumerate(self.inputs):
             value = node.meta.get("val")
@@ -229,6 +256,10 @@ class Part:
             lowering.terms[node] = lowering.input(lowering.new_name(node.name), value, dense, strides)
             sources.append(i)
             devices.add(real.device)
+        for i, (_, symbol, device) in enumerate(self.carriers):
+            lowering.carry(symbol)
+            sources.append(len(self.inputs) + i)
+            devices.add(device)
         for node, value in self.constants.items():
             if isinstance(value, torch.Tensor):
                 lowering.terms[node] = lowering.input(lowering.new_name(node.name), value, value.is_contiguous())
@@ -277,25 +308,30 @@ class Part:
         elif terms[0] is not None:
             lowering.terms[node] = terms[0]
 
-    def _name_symbols(self):
+    def _name_symbols(self, carriers):
+        """Names of symbols, and of products of those that stand alone nowhere (rows of flattened batches), and their ranges."""
         import sympy
 
         words, ranges = {}, {}
-        sizes = [size for node in self.inputs if isinstance(node.meta.get("val"), torch.Tensor)
-                 for size in node.meta["val"].shape if isinstance(size, torch.SymInt)]
-        # Symbols, then products of those that stand alone nowhere: rows of flattened batches.
-        for size in sorted(sizes, key=lambda size: not size.node.expr.is_Symbol):
-            expression, most = size.node.expr, DEFAULT_RANGE[1]
-            if not expression.is_Symbol:
-                factors = expression.free_symbols
-                if not expression.is_Mul or factors & words.keys() or not all(f.is_Symbol or f.is_Integer for f in expression.args):
-                    continue
-                expression, most = sympy.Mul(*factors), MOST_ROWS
+
+        def add(expression, of, most):
             if expression not in words:
                 words[expression] = f"n{len(words)}"
-                bounds = size.node.shape_env.bound_sympy(expression)
+                bounds = of.node.shape_env.bound_sympy(expression)
                 hi = min(int(bounds.upper), most) if bounds.upper.is_Integer else most
                 ranges[words[expression]] = (max(int(bounds.lower), 0), hi)
+
+        sizes = [size for node in self.inputs if isinstance(node.meta.get("val"), torch.Tensor)
+                 for size in node.meta["val"].shape if isinstance(size, torch.SymInt)]
+        for size in sizes:
+            if size.node.expr.is_Symbol:
+                add(size.node.expr, size, DEFAULT_RANGE[1])
+        for place, symbol, _ in carriers:
+            add(symbol, self.inputs[place].meta["val"], DEFAULT_RANGE[1])
+        for size in sizes:
+            expression, factors = size.node.expr, size.node.expr.free_symbols
+            if expression.is_Mul and not factors & words.keys() and all(f.is_Symbol or f.is_Integer for f in expression.args):
+                add(sympy.Mul(*factors), size, MOST_ROWS)
         return words, ranges
 
     def _find_strides(self, example, real, values):
@@ -304,6 +340,7 @@ class Part:
         found = real.stride()
         known = {size.node.expr: n for node, value in zip(self.inputs, values) if isinstance(value, torch.Tensor)
                  for size, n in zip(node.meta["val"].shape, value.shape) if isinstance(size, torch.SymInt)}
+        known |= {symbol: int(values[place]) for place, symbol, _ in self.carriers}
         at = lambda size: int(size.node.expr.subs(known)) if isinstance(size, torch.SymInt) else int(size)  # noqa: E731
         order, step, dense = sorted(range(real.dim()), key=lambda d: (found[d], real.shape[d])), 1, [0] * real.dim()
         for d in order:
@@ -318,13 +355,13 @@ class Part:
 
     def _read_sizes(self, values):
         """Name of a symbol -> its value in a call."""
-        words, sizes = self._name_symbols()[0], {}
+        words, sizes = self._name_symbols(self.carriers)[0], {}
         for node, value in zip(self.inputs, values):
             example = node.meta.get("val")
             for size, found in zip(example.shape, value.shape) if isinstance(example, torch.Tensor) else ():
                 if isinstance(size, torch.SymInt) and size.node.expr in words:
                     sizes[words[size.node.expr]] = found
-        return sizes
+        return sizes | {words[symbol]: int(values[place]) for place, symbol, _ in self.carriers}
 
     def _describe_results(self, lowering):
         """What the kernels give and, where a result is a view of something, the views that PyTorch makes of it: no copy."""
