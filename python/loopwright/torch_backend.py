@@ -2,6 +2,7 @@
 table covers becomes generated kernels, what it does not runs in PyTorch within the same call."""
 import functools
 import logging
+from dataclasses import dataclass, field
 
 import torch
 from functorch.compile import min_cut_rematerialization_partition
@@ -20,17 +21,13 @@ MOST_ROWS = 2**24  # of a product of sizes
 _warned = set()
 
 
-class Settings(Compilation):
+@dataclass
+class Settings:
     """Where kernels come from, and what was made of them."""
 
-    def __init__(self, databases, on_miss):
-        super().__init__()
-        self.databases, self.on_miss = databases, on_miss
-
-    @property
-    def made(self):
-        """(graph, device, plan) of each program so far."""
-        return [(m.graph, m.device, m.plan) for piece in self.pieces for part in piece.parts for m in part.made]
+    databases: list
+    on_miss: str
+    compilation: Compilation = field(default_factory=Compilation)
 
 
 def backend(module, example_inputs, **keywords):
@@ -39,6 +36,9 @@ def backend(module, example_inputs, **keywords):
     unknown = set(options) - {"db", "on_miss"}
     if unknown or set(keywords) - {"options", "mode"}:
         raise _errors.make("bad_argument", f"bad_argument: torch.compile options {sorted(unknown)}\n  works: db and on_miss")
+    if keywords.get("mode") == "reduce-overhead" and "mode" not in _warned:
+        _warned.add("mode")
+        log.warning("mode=\"reduce-overhead\" has no effect: plans have no CUDA graphs yet")
     return compile_dynamo(module, example_inputs, Settings(database.list_paths(options.get("db")), options.get("on_miss", "jit")))
 
 
@@ -56,7 +56,7 @@ def compile_dynamo(module, example_inputs, settings):
     def compile_as(kind):
         return lambda graph, inputs: compile_aten(graph, settings, kind)
 
-    settings.note(torch._guards.CompileContext.current_compile_id())
+    settings.compilation.note(torch._guards.CompileContext.current_compile_id())
     made = aot_autograd(fw_compiler=compile_as("forward"), bw_compiler=compile_as("backward"),
                         inference_compiler=compile_as("inference"), decompositions=find_decompositions(),
                         keep_inference_input_mutations=True,
@@ -65,14 +65,14 @@ def compile_dynamo(module, example_inputs, settings):
     def call(*arguments):
         return made(*arguments)
 
-    call.settings = settings  # `explain` finds them as long as the function lives
+    call.compilation = settings.compilation  # `explain` finds it as long as the function lives
     return call
 
 
 def compile_aten(graph, settings, kind):
     """A boxed function that computes an FX graph of ATen ops. `kind`: forward, backward or inference."""
     piece = Piece(kind)
-    settings.pieces.append(piece)
+    settings.compilation.pieces.append(piece)
     part = Part(graph, settings)
     failures = part.find_failures()
     if not failures and not part.is_trivial():

@@ -160,6 +160,17 @@ def test_rows_of_a_flattened_batch_and_views_compile_once(monkeypatch):
     assert text.count(" in PyTorch") == text.count(", 0 ops in PyTorch"), text
 
 
+def test_a_mode_without_effect_says_so_once(monkeypatch):
+    from loopwright import torch_backend
+
+    said = []
+    monkeypatch.setattr(torch_backend, "_warned", set())
+    monkeypatch.setattr(torch_backend.log, "warning", lambda text, *_: said.append(text))
+    for _ in range(2):
+        torch.compile(lambda x: x + 1, backend="loopwright", mode="reduce-overhead")(torch.ones(2))
+    assert said == ['mode="reduce-overhead" has no effect: plans have no CUDA graphs yet']
+
+
 def test_unknown_options_are_refused():
     with pytest.raises(Exception, match="works: db and on_miss"):
         torch.compile(lambda x: x + 1, backend="loopwright", options={"nothing": 1})(torch.ones(2))
