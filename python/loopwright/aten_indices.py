@@ -1,5 +1,5 @@
 """Rows of the op table: gathers and scatters. See aten.py."""
-from .aten import Uncovered, broadcast, cast, constant, covers, is_term, operand, out_type, reshaped
+from .aten import Uncovered, broadcast, cast, constant, covers, is_term, operand, out_type, reshaped, times
 from .aten_tensors import bound
 
 MOST_CHOICES = 8  # scatters of that many elements into each line become choices between values, without a write
@@ -27,10 +27,6 @@ class _SizeText:
 
 def size_operand(lw, text, dtype):
     return operand(lw, int(text) if text.isdigit() else _SizeText(text), dtype)
-
-
-def times(sizes):
-    return "*".join(s if s.isidentifier() or s.isdigit() else f"({s})" for s in sizes if s != "1") or "1"
 
 
 def joined_shape(terms):

@@ -1,7 +1,7 @@
-"""Rows of the op table: reductions, normalisation, products, attention. See aten.py."""
+"""Rows of the op table: reductions, normalisation, products, convolutions. See aten.py."""
 import math
 
-from .aten import Uncovered, axes_of, cast, covers, number, out_type, reshaped
+from .aten import Uncovered, axes_of, cast, covers, number, out_type, reshaped, times
 
 
 # ---- reductions
@@ -199,15 +199,11 @@ def addmm(lw, node, c, a, b, beta=1, alpha=1):
 def patch_sizes(x, weight, stride, padding, dilation, transposed, groups):
     """(sizes of a patch, how many there are along each axis): of convolutions whose patches lie beside each other."""
     patch, image = weight.shape[2:], x.shape[2:]
-    beside = (list(stride) == [int(p) for p in patch] and not any(padding) and all(d == 1 for d in dilation) and not transposed and groups == 1
-              and all(n.isdigit() and int(n) % int(p) == 0 for n, p in zip(image, patch)))
+    plain = not any(padding) and all(d == 1 for d in dilation) and not transposed and groups == 1
+    beside = (plain and list(stride) == [int(p) for p in patch] and all(n.isdigit() and int(n) % int(p) == 0 for n, p in zip(image, patch)))
     if not beside:
         raise Uncovered("with patches that do not lie beside each other")
     return patch, [str(int(n) // int(p)) for n, p in zip(image, patch)]
-
-
-def times(sizes):
-    return "*".join(f"({s})" for s in sizes)
 
 
 def permuted_apart(lw, x, apart, order):
@@ -240,16 +236,16 @@ def convolution_backward(lw, node, grad, x, weight, bias_sizes, stride, padding,
     rows = reshaped(lw, grad, [grad.shape[0], channels, times(counts)])
     results = [None, None, None]
     if mask[0]:
-        spread = lw.emit("matmul", [rows, reshaped(lw, weight, [channels, width])], dtype, [x.shape[0], times(counts), width], transpose_a=True)
-        n = len(counts)
+        n, flat = len(counts), reshaped(lw, weight, [channels, width])
+        spread = lw.emit("matmul", [rows, flat], dtype, [x.shape[0], times(counts), width], transpose_a=True)
         order = [0, n + 1, *(axis for i in range(n) for axis in (1 + i, n + 2 + i))]
         apart = [x.shape[0], *counts, x.shape[1], *patch]
         results[0] = reshaped(lw, permuted_apart(lw, spread, apart, order), x.shape)
     if mask[1]:
         # one product over all places of all images
-        sides = [lw.emit("permute", [rows], dtype, [channels, grad.shape[0], times(counts)], axes=[1, 0, 2]), as_patches(lw, x, patch, counts)]
         places = times([grad.shape[0], *counts])
-        left, right = reshaped(lw, sides[0], [channels, places]), reshaped(lw, sides[1], [places, width])
+        left = lw.emit("permute", [rows], dtype, [channels, grad.shape[0], times(counts)], axes=[1, 0, 2])
+        left, right = reshaped(lw, left, [channels, places]), reshaped(lw, as_patches(lw, x, patch, counts), [places, width])
         results[1] = reshaped(lw, lw.emit("matmul", [left, right], dtype, [channels, width]), weight.shape)
     if mask[2]:
         results[2] = lw.emit("sum", [rows], dtype, [channels], axes=[0, 2])

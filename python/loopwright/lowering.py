@@ -65,7 +65,8 @@ def source_line(node):
 
 
 class Lowering:
-    """Writes one graph. `symbols` maps sympy symbols, and products of some that have no name of their own, to names; `ranges` maps names to (lo, hi)."""
+    """Writes one graph. `symbols` maps sympy symbols, and products of some that have no name of their own, to names; `ranges` maps
+    names to (lo, hi)."""
 
     def __init__(self, name, symbols, ranges):
         self.name = re.sub(r"\W", "_", name) or "graph"

@@ -202,7 +202,7 @@ class Part:
                 if self.carriers:
                     return self.call(*arguments, *(one_element(device).expand(arguments[place]) for place, _, device in self.carriers))
                 return self.call(*arguments)
-            except (_errors.ArgumentError, _errors.Unsupported, _errors.NotFound, _errors.GraphError) as error:
+            except (_errors.ArgumentError, _errors.Unsupported, _errors.NotFound, _errors.GraphError, aten.Uncovered) as error:
                 self.broken, self.trouble = not self.made, str(error)
                 if str(self.graph) not in _warned:
                     _warned.add(str(self.graph))
