@@ -95,7 +95,7 @@ def box(function):
 def warn(failures):
     """One line for each op that runs in PyTorch, once in a process."""
     for node, reason in failures.items():
-        if str(node.target) not in _warned:
+        if node.op != "output" and str(node.target) not in _warned:
             _warned.add(str(node.target))
             log.warning("%s runs in PyTorch: %s (%s)", node.target, reason, source_line(node) or "no source line")
 
