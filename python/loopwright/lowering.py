@@ -189,6 +189,8 @@ class Lowering:
     def lower(self, node):
         """Adds what a node computes. Raises aten.Uncovered."""
         if node.target is operator.getitem:
+            if node.args[0] not in self.terms:
+                raise aten.Uncovered("what it reads cannot be an input")
             self.terms[node] = self.terms[node.args[0]][node.args[1]]
             return
         if is_bookkeeping(node):

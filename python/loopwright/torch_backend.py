@@ -319,7 +319,8 @@ class Part:
                 words[expression] = f"n{len(words)}"
                 bounds = of.node.shape_env.bound_sympy(expression)
                 hi = min(int(bounds.upper), most) if bounds.upper.is_Integer else most
-                ranges[words[expression]] = (max(int(bounds.lower), 0), hi)
+                lo = max(int(bounds.lower), 0) if bounds.lower.is_Integer else 0
+                ranges[words[expression]] = (lo, hi)
 
         sizes = [size for node in self.inputs if isinstance(node.meta.get("val"), torch.Tensor)
                  for size in node.meta["val"].shape if isinstance(size, torch.SymInt)]

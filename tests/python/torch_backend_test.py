@@ -126,6 +126,14 @@ def test_ops_behind_one_that_is_not_covered_become_kernels_too():
 
 
 @torch.no_grad()
+def test_several_results_that_no_graph_can_hold():
+    function = lambda x: [torch.view_as_real(part) * 2 + 1 for part in torch.complex(x, x + 1).split(2)]  # noqa: E731
+    x = torch.randn(4, 3)
+    for found, right in zip(torch.compile(function, backend="loopwright")(x), function(x), strict=True):
+        compare(found, right, 1e-5)
+
+
+@torch.no_grad()
 def test_a_part_that_sees_a_product_of_sizes_alone(monkeypatch):
     seen = count_parts(monkeypatch)
     function = lambda x: torch.sort(x.flatten(0, 1) * 2).values.sin() * 3  # noqa: E731
