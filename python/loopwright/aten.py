@@ -2,7 +2,7 @@
 
 Each entry is a function of (lowering, node, *arguments): tensors are Terms, the result's dtype and sizes are those of the
 fake tensor in `node.meta["val"]`. ATen promotes dtypes; a graph never does, so promotion is written out as casts.
-Pointwise ops are here, the others in aten_tensors.py and aten_reductions.py, all in one TABLE.
+Pointwise ops are here, the others in aten_tensors.py, aten_indices.py, aten_reductions.py and aten_attention.py, all in one TABLE.
 """
 import math
 
@@ -117,6 +117,11 @@ def reshaped(lw, x, shape):
     if len(shape) == 2 < x.rank and shape[-1] == x.shape[-1] != "0":  # of rows without elements there may be another number
         result.rows_of = x
     return result
+
+
+def times(sizes):
+    """The product of sizes as text."""
+    return "*".join(s if s.isidentifier() or s.isdigit() else f"({s})" for s in sizes if s != "1") or "1"
 
 
 def broadcast(lw, x, shape):

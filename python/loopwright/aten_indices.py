@@ -1,5 +1,5 @@
 """Rows of the op table: gathers and scatters. See aten.py."""
-from .aten import Uncovered, broadcast, cast, constant, covers, is_term, operand, out_type, reshaped
+from .aten import Uncovered, broadcast, cast, constant, covers, is_term, operand, out_type, reshaped, times
 from .aten_tensors import bound
 
 MOST_CHOICES = 8  # scatters of that many elements into each line become choices between values, without a write
@@ -27,10 +27,6 @@ class _SizeText:
 
 def size_operand(lw, text, dtype):
     return operand(lw, int(text) if text.isdigit() else _SizeText(text), dtype)
-
-
-def times(sizes):
-    return "*".join(s if s.isidentifier() or s.isdigit() else f"({s})" for s in sizes if s != "1") or "1"
 
 
 def joined_shape(terms):
@@ -110,10 +106,10 @@ def index_put(lw, node, x, indices, values, accumulate=False):
 
 @covers("scatter.src", "scatter.value", "scatter_add.default", remark="on a GPU: at most 8 elements of each line")
 def scatter(lw, node, x, axis, index, source):
-    adds = "scatter_add" in str(node.target)
     if x.rank == 0:
-        raise Uncovered("of a number")
-    axis, dtype = axis % x.rank, x.dtype
+        x, index, source = (reshaped(lw, t, ["1"]) if is_term(t) else t for t in (x, index, source))
+        return reshaped(lw, scatter(lw, node, x, 0, index, source), [])
+    adds, axis, dtype = "scatter_add" in str(node.target), axis % x.rank, x.dtype
     if is_term(source) and list(source.shape) != list(index.shape):
         shape = index.shape
         source = lw.emit("slice", [source], source.dtype, shape, axes=list(range(x.rank)), start=["0"] * x.rank, stop=list(shape))
@@ -121,6 +117,8 @@ def scatter(lw, node, x, axis, index, source):
     if whole_lines and index.shape[axis].isdigit() and int(index.shape[axis]) <= MOST_CHOICES:
         return choose_between(lw, x, axis, index, source, adds)
     refuse_serial(node)
+    if adds and dtype == "bool":
+        raise Uncovered("of bool")
     source = cast(lw, source, dtype) if is_term(source) else broadcast(lw, constant(lw, source, dtype), index.shape)
     return lw.emit("scatter", [x, index, source], dtype, x.shape, axis=axis, reduce="add" if adds else None)
 
@@ -149,7 +147,7 @@ def choose_between(lw, x, axis, index, source, adds):
         here = lw.emit("eq", [place, cut(index)], "bool", x.shape)
         value = cast(lw, cut(source), x.dtype) if is_term(source) else operand(lw, source, x.dtype)
         if adds:
-            value = lw.emit("add", [x, value], x.dtype, x.shape)
+            value = lw.emit("or" if x.dtype == "bool" else "add", [x, value], x.dtype, x.shape)
         x = lw.emit("select", [here, value, x], x.dtype, x.shape)
     return x
 

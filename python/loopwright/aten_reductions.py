@@ -1,7 +1,7 @@
-"""Rows of the op table: reductions, normalisation, products, attention. See aten.py."""
+"""Rows of the op table: reductions, normalisation, products, convolutions. See aten.py."""
 import math
 
-from .aten import Uncovered, axes_of, cast, covers, number, out_type, reshaped
+from .aten import Uncovered, axes_of, cast, covers, number, out_type, reshaped, times
 
 
 # ---- reductions
@@ -193,3 +193,60 @@ def addmm(lw, node, c, a, b, beta=1, alpha=1):
     if beta != 1:
         c = lw.emit("mul", [c, number(beta, wide)], wide, c.shape)
     return reshaped(lw, cast(lw, lw.emit("add", [result, c], wide, result.shape), dtype), shape)
+
+
+# ---- convolutions
+def patch_sizes(x, weight, stride, padding, dilation, transposed, groups):
+    """(sizes of a patch, how many there are along each axis): of convolutions whose patches lie beside each other."""
+    patch, image = weight.shape[2:], x.shape[2:]
+    plain = not any(padding) and all(d == 1 for d in dilation) and not transposed and groups == 1
+    beside = (plain and list(stride) == [int(p) for p in patch] and all(n.isdigit() and int(n) % int(p) == 0 for n, p in zip(image, patch)))
+    if not beside:
+        raise Uncovered("with patches that do not lie beside each other")
+    return patch, [str(int(n) // int(p)) for n, p in zip(image, patch)]
+
+
+def permuted_apart(lw, x, apart, order):
+    wide = reshaped(lw, x, apart)
+    return lw.emit("permute", [wide], x.dtype, [apart[i] for i in order], axes=order)
+
+
+def as_patches(lw, x, patch, counts):
+    """[images, places, numbers of a patch]"""
+    apart = x.shape[:2] + [size for pair in zip(counts, patch) for size in pair]
+    order = [0, *range(2, len(apart), 2), 1, *range(3, len(apart), 2)]
+    return reshaped(lw, permuted_apart(lw, x, apart, order), [x.shape[0], times(counts), times([x.shape[1], *patch])])
+
+
+@covers("convolution.default", remark="patches beside each other, as of a picture's tokens")
+def convolution(lw, node, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    dtype, shape = out_type(lw, node)
+    patch, counts = patch_sizes(x, weight, stride, padding, dilation, transposed, groups)
+    flat = reshaped(lw, weight, [weight.shape[0], times(weight.shape[1:])])
+    tokens = lw.emit("linear", [as_patches(lw, x, patch, counts), flat] + ([bias] if bias is not None else []), dtype,
+                     [shape[0], times(counts), shape[1]])
+    return reshaped(lw, lw.emit("permute", [tokens], dtype, [shape[0], shape[1], times(counts)], axes=[0, 2, 1]), shape)
+
+
+@covers("convolution_backward.default", remark="patches beside each other")
+def convolution_backward(lw, node, grad, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
+    dtype = x.dtype
+    patch, counts = patch_sizes(x, weight, stride, padding, dilation, transposed, groups)
+    channels, width = weight.shape[0], times(weight.shape[1:])
+    rows = reshaped(lw, grad, [grad.shape[0], channels, times(counts)])
+    results = [None, None, None]
+    if mask[0]:
+        n, flat = len(counts), reshaped(lw, weight, [channels, width])
+        spread = lw.emit("matmul", [rows, flat], dtype, [x.shape[0], times(counts), width], transpose_a=True)
+        order = [0, n + 1, *(axis for i in range(n) for axis in (1 + i, n + 2 + i))]
+        apart = [x.shape[0], *counts, x.shape[1], *patch]
+        results[0] = reshaped(lw, permuted_apart(lw, spread, apart, order), x.shape)
+    if mask[1]:
+        # one product over all places of all images
+        places = times([grad.shape[0], *counts])
+        left = lw.emit("permute", [rows], dtype, [channels, grad.shape[0], times(counts)], axes=[1, 0, 2])
+        left, right = reshaped(lw, left, [channels, places]), reshaped(lw, as_patches(lw, x, patch, counts), [places, width])
+        results[1] = reshaped(lw, lw.emit("matmul", [left, right], dtype, [channels, width]), weight.shape)
+    if mask[2]:
+        results[2] = lw.emit("sum", [rows], dtype, [channels], axes=[0, 2])
+    return results

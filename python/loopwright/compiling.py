@@ -85,7 +85,7 @@ class Compiled:
     # ---- what a person may ask
     def _list_made(self):
         """(graph, device, plan) of everything made so far: inference, then forward and backward parts of training."""
-        made = [(traced.graph, traced.device, plan) for traced, plan in self.programs] + (self.training.settings.made if self.training else [])
+        made = [(traced.graph, traced.device, plan) for traced, plan in self.programs] + (self.training.compilation.made if self.training else [])
         return made + [part for _, flat in self.nested for part in flat._list_made()]
 
     @property
@@ -108,7 +108,7 @@ class Compiled:
                      if isinstance(source, int)]
             sizes = sizes_of([sizes_in(text) for text, _ in given], [shape for _, shape in given])
             pieces.append(whole_piece("inference", Made(traced.graph, traced.device, plan, sizes)))
-        pieces += self.training.settings.pieces if self.training else []
+        pieces += self.training.compilation.pieces if self.training else []
         return pieces + [piece for _, flat in self.nested for piece in flat.list_pieces()]
 
     def explain(self, **sizes):

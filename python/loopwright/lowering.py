@@ -65,7 +65,8 @@ def source_line(node):
 
 
 class Lowering:
-    """Writes one graph. `symbols` maps sympy symbols, and products of some that have no name of their own, to names; `ranges` maps names to (lo, hi)."""
+    """Writes one graph. `symbols` maps sympy symbols, and products of some that have no name of their own, to names; `ranges` maps
+    names to (lo, hi)."""
 
     def __init__(self, name, symbols, ranges):
         self.accuracy = "strict"
@@ -129,6 +130,12 @@ class Lowering:
         self.inputs.add(name)
         return Term(name, dtype, shape)
 
+    def carry(self, symbol):
+        """An input of which nothing but the size counts: a symbol that no other tensor has."""
+        name, word = self.new_name("size"), self.symbols[symbol]
+        self.lines.append(f"input {name}: bool[{word}] strides [0]")
+        self.inputs.add(name)
+
     def emit(self, op, operands, dtype, shape, /, **attributes):
         """One op; operands are Terms or literals as text."""
         name = self.new_name(self.wanted)
@@ -172,7 +179,8 @@ class Lowering:
                 return Size(self.size(value))
             if isinstance(value, (int, float, bool)):
                 return value
-            raise aten.Uncovered(f"a value of type {type(value).__name__}")
+            raise aten.Uncovered("what it reads cannot be an input" if isinstance(value, torch.Tensor)
+                                 else f"a value of type {type(value).__name__}")
         if isinstance(argument, (list, tuple)):
             return [self.resolve(a) for a in argument]
         if isinstance(argument, torch.SymInt):
@@ -182,6 +190,8 @@ class Lowering:
     def lower(self, node):
         """Adds what a node computes. Raises aten.Uncovered."""
         if node.target is operator.getitem:
+            if node.args[0] not in self.terms:
+                raise aten.Uncovered("what it reads cannot be an input")
             self.terms[node] = self.terms[node.args[0]][node.args[1]]
             return
         if is_bookkeeping(node):

@@ -40,6 +40,11 @@ class Compilation:
     def __init__(self):
         self.pieces = []
 
+    @property
+    def made(self):
+        """(graph, device, plan) of each program so far."""
+        return [(m.graph, m.device, m.plan) for piece in self.pieces for part in piece.parts for m in part.made]
+
     def note(self, compile_id):
         _compiled[str(compile_id)] = self
 

@@ -2,6 +2,7 @@
 table covers becomes generated kernels, what it does not runs in PyTorch within the same call."""
 import functools
 import logging
+from dataclasses import dataclass, field
 
 import torch
 from functorch.compile import min_cut_rematerialization_partition
@@ -21,18 +22,14 @@ MOST_ROWS = 2**24  # of a product of sizes
 _warned = set()
 
 
-class Settings(Compilation):
+@dataclass
+class Settings:
     """Where kernels come from, and what was made of them."""
 
-    def __init__(self, databases, on_miss, accuracy=None):
-        super().__init__()
-        self.databases, self.on_miss = databases, on_miss
-        self.accuracy = accuracy  # as accuracy.choose takes it
-
-    @property
-    def made(self):
-        """(graph, device, plan) of each program so far."""
-        return [(m.graph, m.device, m.plan) for piece in self.pieces for part in piece.parts for m in part.made]
+    databases: list
+    on_miss: str
+    accuracy: str | None = None  # as accuracy.choose takes it
+    compilation: Compilation = field(default_factory=Compilation)
 
 
 def backend(module, example_inputs, **keywords):
@@ -42,6 +39,9 @@ def backend(module, example_inputs, **keywords):
     unknown = set(options) - {"db", "on_miss", "accuracy"}
     if unknown or set(keywords) - {"options", "mode"}:
         raise _errors.make("bad_argument", f"bad_argument: torch.compile options {sorted(unknown)}\n  works: db, on_miss and accuracy")
+    if keywords.get("mode") == "reduce-overhead" and "mode" not in _warned:
+        _warned.add("mode")
+        log.warning("mode=\"reduce-overhead\" has no effect: plans have no CUDA graphs yet")
     return compile_dynamo(module, example_inputs, Settings(
         database.list_paths(options.get("db")), options.get("on_miss", "jit"), check(options.get("accuracy"))))
 
@@ -62,7 +62,7 @@ def compile_dynamo(module, example_inputs, settings):
     def compile_as(kind):
         return lambda graph, inputs: compile_aten(graph, settings, kind, on_cuda)
 
-    settings.note(torch._guards.CompileContext.current_compile_id())
+    settings.compilation.note(torch._guards.CompileContext.current_compile_id())
     made = aot_autograd(fw_compiler=compile_as("forward"), bw_compiler=compile_as("backward"),
                         inference_compiler=compile_as("inference"), decompositions=find_decompositions(),
                         keep_inference_input_mutations=True,
@@ -71,7 +71,7 @@ def compile_dynamo(module, example_inputs, settings):
     def call(*arguments):
         return made(*arguments)
 
-    call.settings = settings  # `explain` finds them as long as the function lives
+    call.compilation = settings.compilation  # `explain` finds it as long as the function lives
     return call
 
 
@@ -79,7 +79,7 @@ def compile_aten(graph, settings, kind, on_cuda):
     """A boxed function that computes an FX graph of ATen ops. `kind`: forward, backward or inference. `on_cuda`: the accuracy
     there."""
     piece = Piece(kind)
-    settings.pieces.append(piece)
+    settings.compilation.pieces.append(piece)
     part = Part(graph, settings, on_cuda)
     failures = part.find_failures()
     if not failures and not part.is_trivial():
@@ -102,7 +102,7 @@ def box(function):
 def warn(failures):
     """One line for each op that runs in PyTorch, once in a process."""
     for node, reason in failures.items():
-        if str(node.target) not in _warned:
+        if node.op != "output" and str(node.target) not in _warned:
             _warned.add(str(node.target))
             log.warning("%s runs in PyTorch: %s (%s)", node.target, reason, source_line(node) or "no source line")
 
@@ -183,6 +183,11 @@ def make_views(results, views):
     return tuple(made)
 
 
+@functools.cache
+def one_element(device):
+    return torch.zeros(1, dtype=torch.bool, device=device)
+
+
 class Part:
     """One FX graph as kernels. Programs are made for the strides that arrive; what cannot be served runs in PyTorch."""
 
@@ -192,7 +197,8 @@ class Part:
         self.constants = {n: functools.reduce(getattr, n.target.split("."), graph) for n in graph.graph.nodes if n.op == "get_attr"}
         output = next(n for n in graph.graph.nodes if n.op == "output")
         self.results = output.args[0]
-        names = tuple(f"a{i}" for i in range(len(self.inputs)))
+        self.carriers = self._find_carriers()
+        names = tuple(f"a{i}" for i in range(len(self.inputs) + len(self.carriers)))
         self.made, self.trouble = [], ""  # Made; why calls run in PyTorch
         self.broken, self.computes = False, True
         self.call = _core.Call(names, (...,) * len(names), self)
@@ -200,8 +206,10 @@ class Part:
     def __call__(self, *arguments):
         if not self.broken:
             try:
+                if self.carriers:
+                    return self.call(*arguments, *(one_element(device).expand(arguments[place]) for place, _, device in self.carriers))
                 return self.call(*arguments)
-            except (_errors.ArgumentError, _errors.Unsupported, _errors.NotFound, _errors.GraphError) as error:
+            except (_errors.ArgumentError, _errors.Unsupported, _errors.NotFound, _errors.GraphError, aten.Uncovered) as error:
                 self.broken, self.trouble = not self.made, str(error)
                 if str(self.graph) not in _warned:
                     _warned.add(str(self.graph))
@@ -222,9 +230,28 @@ class Part:
             failures.setdefault(node, first_line(error))
         return failures
 
+    def _find_carriers(self):
+        """(position of a number, its symbol, device): sizes that no tensor has. A call gives one element that is repeated so often."""
+        values = [n.meta.get("val") for n in self.graph.graph.nodes]
+        tensors = [v for v in values if isinstance(v, torch.Tensor)]
+        numbers = {n.meta["val"].node.expr: i for i, n in enumerate(self.inputs) if isinstance(n.meta.get("val"), torch.SymInt)}
+        sizes = {size.node.expr: size for v in tensors for size in v.shape if isinstance(size, torch.SymInt)}.values()
+        carriers = []
+        while tensors and numbers:
+            lowering, missing = Lowering("", *self._name_symbols(carriers)), set()
+            for size in sizes:
+                try:
+                    lowering.size(size)
+                except aten.Uncovered:
+                    missing |= size.node.expr.free_symbols
+            if not (found := [s for s in missing if s in numbers and s not in lowering.symbols]):
+                break
+            carriers += [(numbers[s], s, tensors[0].device) for s in sorted(found, key=str)]
+        return carriers
+
     def _lower(self, values, failures):
         """(graph, sources, results, device); `values` are the tensors whose strides count; None only asks what is covered."""
-        lowering = Lowering("torch_compile", *self._name_symbols())
+        lowering = Lowering("torch_compile", *self._name_symbols(self.carriers))
         sources, devices = [], set()
         for i, node in enumerate(self.inputs):
             value = node.meta.get("val")
@@ -236,6 +263,10 @@ class Part:
             lowering.terms[node] = lowering.input(lowering.new_name(node.name), value, dense, strides)
             sources.append(i)
             devices.add(real.device)
+        for i, (_, symbol, device) in enumerate(self.carriers):
+            lowering.carry(symbol)
+            sources.append(len(self.inputs) + i)
+            devices.add(device)
         for node, value in self.constants.items():
             if isinstance(value, torch.Tensor):
                 lowering.terms[node] = lowering.input(lowering.new_name(node.name), value, value.is_contiguous())
@@ -286,25 +317,31 @@ class Part:
         elif terms[0] is not None:
             lowering.terms[node] = terms[0]
 
-    def _name_symbols(self):
+    def _name_symbols(self, carriers):
+        """Names of symbols, and of products of those that stand alone nowhere (rows of flattened batches), and their ranges."""
         import sympy
 
         words, ranges = {}, {}
-        sizes = [size for node in self.inputs if isinstance(node.meta.get("val"), torch.Tensor)
-                 for size in node.meta["val"].shape if isinstance(size, torch.SymInt)]
-        # Symbols, then products of those that stand alone nowhere: rows of flattened batches.
-        for size in sorted(sizes, key=lambda size: not size.node.expr.is_Symbol):
-            expression, most = size.node.expr, DEFAULT_RANGE[1]
-            if not expression.is_Symbol:
-                factors = expression.free_symbols
-                if not expression.is_Mul or factors & words.keys() or not all(f.is_Symbol or f.is_Integer for f in expression.args):
-                    continue
-                expression, most = sympy.Mul(*factors), MOST_ROWS
+
+        def add(expression, of, most):
             if expression not in words:
                 words[expression] = f"n{len(words)}"
-                bounds = size.node.shape_env.bound_sympy(expression)
+                bounds = of.node.shape_env.bound_sympy(expression)
                 hi = min(int(bounds.upper), most) if bounds.upper.is_Integer else most
-                ranges[words[expression]] = (max(int(bounds.lower), 0), hi)
+                lo = max(int(bounds.lower), 0) if bounds.lower.is_Integer else 0
+                ranges[words[expression]] = (lo, hi)
+
+        sizes = [size for node in self.inputs if isinstance(node.meta.get("val"), torch.Tensor)
+                 for size in node.meta["val"].shape if isinstance(size, torch.SymInt)]
+        for size in sizes:
+            if size.node.expr.is_Symbol:
+                add(size.node.expr, size, DEFAULT_RANGE[1])
+        for place, symbol, _ in carriers:
+            add(symbol, self.inputs[place].meta["val"], DEFAULT_RANGE[1])
+        for size in sizes:
+            expression, factors = size.node.expr, size.node.expr.free_symbols
+            if expression.is_Mul and not factors & words.keys() and all(f.is_Symbol or f.is_Integer for f in expression.args):
+                add(sympy.Mul(*factors), size, MOST_ROWS)
         return words, ranges
 
     def _find_strides(self, example, real, values):
@@ -313,6 +350,7 @@ class Part:
         found = real.stride()
         known = {size.node.expr: n for node, value in zip(self.inputs, values) if isinstance(value, torch.Tensor)
                  for size, n in zip(node.meta["val"].shape, value.shape) if isinstance(size, torch.SymInt)}
+        known |= {symbol: int(values[place]) for place, symbol, _ in self.carriers}
         at = lambda size: int(size.node.expr.subs(known)) if isinstance(size, torch.SymInt) else int(size)  # noqa: E731
         order, step, dense = sorted(range(real.dim()), key=lambda d: (found[d], real.shape[d])), 1, [0] * real.dim()
         for d in order:
@@ -327,13 +365,13 @@ class Part:
 
     def _read_sizes(self, values):
         """Name of a symbol -> its value in a call."""
-        words, sizes = self._name_symbols()[0], {}
+        words, sizes = self._name_symbols(self.carriers)[0], {}
         for node, value in zip(self.inputs, values):
             example = node.meta.get("val")
             for size, found in zip(example.shape, value.shape) if isinstance(example, torch.Tensor) else ():
                 if isinstance(size, torch.SymInt) and size.node.expr in words:
                     sizes[words[size.node.expr]] = found
-        return sizes
+        return sizes | {words[symbol]: int(values[place]) for place, symbol, _ in self.carriers}
 
     def _describe_results(self, lowering):
         """What the kernels give and, where a result is a view of something, the views that PyTorch makes of it: no copy."""

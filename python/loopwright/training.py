@@ -12,7 +12,7 @@ class Training:
 
     def __init__(self, target, arrange, databases, on_miss, accuracy):
         settings = Settings(databases, on_miss, accuracy)
-        self.settings = settings
+        self.compilation = settings.compilation
         self.arrange = arrange
         # A module's own call: torch.compile of the module would put another one around it.
         function = target.__call__ if isinstance(target, torch.nn.Module) else target

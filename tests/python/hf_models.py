@@ -61,7 +61,8 @@ def with_lora(model, autocast):
     """The model in bf16 with trained adapters, which are float32 where `autocast`."""
     import peft
 
-    kinds = sorted({name.split(".")[-1] for name, m in model.named_modules() if isinstance(m, torch.nn.Linear)} - {"lm_head", "decoder", "classifier", "router", "gate"})
+    kinds = {name.split(".")[-1] for name, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
+    kinds = sorted(kinds - {"lm_head", "decoder", "classifier", "router", "gate"})
     if any(isinstance(m, hf.pytorch_utils.Conv1D) for m in model.modules()):
         kinds = ["c_attn", "c_proj", "c_fc"]
     config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=kinds, init_lora_weights=False)

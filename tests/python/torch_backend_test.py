@@ -125,8 +125,28 @@ def test_ops_behind_one_that_is_not_covered_become_kernels_too():
     assert text.startswith("inference: 4 parts of kernels, 3 ops in PyTorch") and "linalg_inv_ex.default x3" in text
 
 
+@torch.no_grad()
+def test_several_results_that_no_graph_can_hold():
+    function = lambda x: [torch.view_as_real(part) * 2 + 1 for part in torch.complex(x, x + 1).split(2)]  # noqa: E731
+    x = torch.randn(4, 3)
+    for found, right in zip(torch.compile(function, backend="loopwright")(x), function(x), strict=True):
+        compare(found, right, 1e-5)
+
+
+@torch.no_grad()
+def test_a_part_that_sees_a_product_of_sizes_alone(monkeypatch):
+    seen = count_parts(monkeypatch)
+    function = lambda x: torch.sort(x.flatten(0, 1) * 2).values.sin() * 3  # noqa: E731
+    compiled = torch.compile(function, backend="loopwright", dynamic=True)
+    for shape in ((3, 4, 6), (5, 7, 6), (2, 9, 6)):
+        x = torch.randn(shape)
+        compare(compiled(x), function(x), 1e-4)
+    assert seen["kernels"] == 2
+    assert "inference: 2 parts of kernels, 1 op in PyTorch" in lw.explain(compiled)
+
+
 def test_rows_of_a_flattened_batch_and_views_compile_once(monkeypatch):
-    """Where a graph sees only the product of two sizes, and where a tensor's strides depend on a size."""
+    """Where a graph has sizes that are none of its tensors', and where a tensor's strides depend on a size."""
     seen = count_parts(monkeypatch)
 
     def function(x):
@@ -134,7 +154,7 @@ def test_rows_of_a_flattened_batch_and_views_compile_once(monkeypatch):
         torch._dynamo.graph_break()
         return (rows * 3).sum(-1), x.transpose(0, 1).cos()
 
-    compiled = torch.compile(function, backend="loopwright", dynamic=True)
+    compiled, counts = torch.compile(function, backend="loopwright", dynamic=True), []
     for a, b in ((3, 4), (5, 7), (9, 2)):
         for x in (torch.randn(a, b, 6), torch.randn(b, a, 6).transpose(0, 1)):
             x = x.requires_grad_()
@@ -142,9 +162,21 @@ def test_rows_of_a_flattened_batch_and_views_compile_once(monkeypatch):
             for f, r in zip(found, right):
                 compare(f.detach(), r.detach(), 1e-4)
             compare(*(torch.autograd.grad(y[0].sum() + y[1].sum(), x)[0] for y in (found, right)), 1e-4)
-        first = seen["kernels"] if a == 3 else first
-    assert seen["kernels"] == first
-    assert "runs in PyTorch" not in lw.explain(compiled)
+        counts.append(seen["kernels"])
+    assert counts[0] == counts[-1]
+    text = lw.explain(compiled)
+    assert text.count(" in PyTorch") == text.count(", 0 ops in PyTorch"), text
+
+
+def test_a_mode_without_effect_says_so_once(monkeypatch):
+    from loopwright import torch_backend
+
+    said = []
+    monkeypatch.setattr(torch_backend, "_warned", set())
+    monkeypatch.setattr(torch_backend.log, "warning", lambda text, *_: said.append(text))
+    for _ in range(2):
+        torch.compile(lambda x: x + 1, backend="loopwright", mode="reduce-overhead")(torch.ones(2))
+    assert said == ['mode="reduce-overhead" has no effect: plans have no CUDA graphs yet']
 
 
 def test_unknown_options_are_refused():

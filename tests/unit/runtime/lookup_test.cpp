@@ -36,6 +36,12 @@ TEST_F(RuntimeLookup, ServesTheTunedRangeAndTheDefaultElsewhere) {
   const auto choice = take(plan.choose({&n, 1}));
   EXPECT_EQ(choice[0].match, Match::exact);
   EXPECT_DOUBLE_EQ(choice[0].loss_worst, 0.05);
+  EXPECT_EQ(choice[0].origin, Origin::tuned);
+  EXPECT_GT(choice[0].median_ns, 0);
+  const std::int64_t outside = 11;
+  const auto general = take(plan.choose({&outside, 1}));
+  EXPECT_EQ(general[0].origin, Origin::stored);
+  EXPECT_EQ(general[0].median_ns, 0);
   const std::string text = take(runtime.explain("writer", {&n, 1}));
   EXPECT_NE(text.find("> exact"), std::string::npos) << text;
   EXPECT_NE(text.find("user.db"), std::string::npos) << text;
@@ -165,6 +171,8 @@ TEST_F(RuntimeLookup, WithoutADefaultATunedVariantStandsIn) {
   EXPECT_EQ(run_at(plan, 500), 1);
   const std::int64_t n = 500;
   EXPECT_FALSE(take(plan.choose({&n, 1}))[0].is_tuned);
+  EXPECT_EQ(take(plan.choose({&n, 1}))[0].origin, Origin::stored);
+  EXPECT_EQ(take(plan.choose({&n, 1}))[0].median_ns, 0) << "measured at other sizes";
 }
 
 TEST_F(RuntimeLookup, ForeignMachineCodeIsNeverLoaded) {
