@@ -207,7 +207,7 @@ TEST(CudaEmpty, tensors_agree) {
   std::vector<Candidate> batch;
   for (const std::string& graph : graphs)
     for (const std::uint64_t seed : {0, 7})
-      if (auto c = make_candidate(graph, seed, static_cast<int>(batch.size()))) batch.push_back(std::move(*c));
+      if (auto c = make_candidate(graph, seed, static_cast<int>(batch.size()), {})) batch.push_back(std::move(*c));
   std::vector<const codegen::CudaText*> texts;
   for (const Candidate& c : batch) texts.push_back(&c.text);
   const auto program = EmulatedProgram::compile(texts);

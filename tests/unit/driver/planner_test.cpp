@@ -44,7 +44,7 @@ TEST(Planner, an_update_stays_behind_what_reads_the_old_contents) {
 
 TEST(Planner, a_kernel_with_tf32_names_the_strict_one) {
   const std::string body = "input x: f32[64, 64]\ninput w: f32[64, 64]\np = matmul(x, w)\noutput s = sum(exp(p), axes=[1])\n";
-  const auto strict = plan_graph(*Graph::parse("graph g\n" + body)), loose = plan_graph(*Graph::parse("graph g\naccuracy tf32\n" + body));
+  const auto strict = plan_graph(*Graph::parse("graph g\n" + body), TargetKind::cpu), loose = plan_graph(*Graph::parse("graph g\naccuracy tf32\n" + body), TargetKind::cpu);
   ASSERT_TRUE(strict.ok() && loose.ok());
   ASSERT_EQ(loose->spec.kernels.size(), strict->spec.kernels.size());
   EXPECT_NE(loose->spec.graph_digest, strict->spec.graph_digest);
