@@ -15,7 +15,7 @@ std::vector<TileResult> finish_result(Schedule& s, const MatrixProduct& p, const
   };
   for (const NestInfo& n : outputs(s)) {
     if (n.buffer == p.nest.buffer) continue;
-    keep(n.buffer, s.fuse_epilogue(n.buffer, tile, place));
+    keep(n.buffer, s.fuse_epilogue(n.buffer, tile, place, !find_thin_sums(s).empty()));
     if (!s.ok()) return {};
   }
   if (p.nest.writes_output) keep(p.nest.buffer, s.hold(p.nest.buffer, tile, place));

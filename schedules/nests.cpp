@@ -32,7 +32,7 @@ std::vector<std::string> find_thin_sums(const Schedule& s) {
   const std::vector<NestInfo> all = updates(s);
   for (const NestInfo& n : all) {
     const bool is_few = n.reduction.size() == 1 && s.constant_extent(n.reduction[0]).value_or(INT64_MAX) <= kMostTerms;
-    if (n.monoid == "sum" && is_few && !n.writes_output) out.push_back(n.buffer);
+    if (n.is_product && is_few && !n.writes_output) out.push_back(n.buffer);
   }
   if (out.size() == all.size()) out.clear();  // beside nothing
   return out;

@@ -122,7 +122,8 @@ class Schedule {
   /// Moves the pointwise nest that computes `consumer` to the end of `loop`'s body, applied to the tile of the producer
   /// that the body completes; the producer shrinks to that tile and moves to `place`, or stays whole while it is an
   /// output or another nest reads it. The consumer's loops over the tile are made anew and returned, outermost first.
-  std::vector<LoopId> fuse_epilogue(const std::string& consumer, const LoopId& loop, Place place);
+  /// `bringing`: nests in between that compute what else the consumer reads move in front of the producer.
+  std::vector<LoopId> fuse_epilogue(const std::string& consumer, const LoopId& loop, Place place, bool bringing = false);
   /// Inside `loop`'s body, `buffer` (written or updated there) is held in a local tile, filled before where it is read
   /// first and written back after. Returns the loops of the copy back.
   std::vector<LoopId> hold(const std::string& buffer, const LoopId& loop, Place place);

@@ -163,8 +163,8 @@ void Schedule::compute_at(const std::string& buffer, const LoopId& loop, Place p
   take(&step);
 }
 
-std::vector<LoopId> Schedule::fuse_epilogue(const std::string& consumer, const LoopId& loop, Place place) {
-  const schedule::Step step = schedule::FuseEpilogue{consumer, loop.name, place};
+std::vector<LoopId> Schedule::fuse_epilogue(const std::string& consumer, const LoopId& loop, Place place, bool bringing) {
+  const schedule::Step step = schedule::FuseEpilogue{consumer, loop.name, place, bringing};
   return as_loops(take(&step));
 }
 

@@ -218,7 +218,7 @@ Result<Applied> apply(const ir::Kernel& k, const FuseEpilogue& step) {
     return rejected(kFuseEpilogueCode, "the consumer does not follow the producer in one sequence", k, c.unit,
                     "a consumer next to its producer");
   if (Status move = check_move(k, p, c, tile); !move.ok()) {
-    const auto moved = bring_forward(k, site, p, c);
+    const auto moved = step.bringing ? bring_forward(k, site, p, c) : std::nullopt;
     if (!moved) return move.error();
     return apply(*moved, step);
   }

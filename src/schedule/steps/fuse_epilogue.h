@@ -7,8 +7,8 @@
 //                                                               for y_0 in 0..8 { y[i_o*8+y_0] = relu(acc[y_0]) } }
 //
 // The nests that initialise the producer move along. A producer that is an output, or that another nest reads as well,
-// stays whole where it is; the last of several consumers shrinks it. Nests between the two that compute what else the
-// consumer reads, and have nothing to do with the producer, move in front of it. Legality: one iteration of the loop completes a box
+// stays whole where it is; the last of several consumers shrinks it. With `bringing` behind the place, nests between the two
+// that compute what else the consumer reads, and have nothing to do with the producer, move in front of it. Legality: one iteration of the loop completes a box
 // of the producer, boxes of different iterations are disjoint and cover it; the consumer reads it at plain loops and is
 // a single store; nothing in between conflicts. Rejections: illegal_epilogue (says which), unknown_buffer,
 // unknown_loop; too_large or illegal_epilogue where the box does not fit `registers`.
@@ -22,6 +22,7 @@ struct FuseEpilogue {
   static constexpr std::string_view kVerb = "fuse_epilogue";
   std::string consumer, loop;
   Place place = Place::registers;
+  bool bringing = false;
 
   template <class Self, class F>
   static void fields(Self& s, F& f) {
@@ -30,6 +31,7 @@ struct FuseEpilogue {
     f.name(s.loop);
     f.word("in");
     f.choice(place_words(), s.place);
+    f.optional_word("bringing", s.bringing);
   }
 };
 
