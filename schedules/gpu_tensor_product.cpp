@@ -72,9 +72,9 @@ void share_fragment(Schedule& s, const std::vector<LoopId>& loops, const TensorT
 /// A thin sum of products by the warpgroup's tensor cores: lanes load what they multiply.
 void multiply_thin(Schedule& s, const std::string& buffer, const LoopId& chunk) {
   const NestInfo n = nest_of(s, buffer);
-  if (n.loops.size() != 3 || n.reads.size() != 2 || !n.is_product) return s.reject("no product of two tensors");
+  if (n.spatial.size() < 2 || n.reduction.size() != 1 || n.reads.size() != 2 || !n.is_product) return s.reject("no product of two tensors");
   for (const ReadInfo& r : n.reads) s.stage(r.buffer, chunk, Place::fragment);
-  s.tensorize(n.loops[0], n.loops[1], n.loops[2]);
+  s.tensorize(n.spatial[n.spatial.size() - 2], n.spatial.back(), n.reduction[0]);
 }
 
 /// Thin sums that the epilogue in `chunk` reads, as the warpgroup's threads hold the result.

@@ -100,6 +100,7 @@ TEST(CudaProducts, with_thin_products_in_the_epilogue_mean_the_same) {
     check_candidate(adapted_graph(rows, 136, 72, "bf16", 16), 0, true);
     check_candidate(adapted_graph(rows, 72, 72, "f32", 3), 0, true);
   }
+  for (const char* rows : {"1, m", "1, 90"}) check_candidate(adapted_graph(rows, 136, 72, "bf16", 16), 0, true);  // a batch of one
   int made = 0;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) made += check_candidate(adapted_graph(seed % 2 == 0 ? "m" : "150", 136, 72, "f16", 8), seed, true) ? 1 : 0;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) made += check_candidate(adapted_graph("m", 136, 72, "bf16", 16), seed, true, {{"thin", 0}, {"tensor", 1}, {"turns", 2}, {"tiles", 1}}) ? 1 : 0;

@@ -247,7 +247,7 @@ class BodyEmitter {
     ir::Expr value;
   };
   bool is_group_operand(const ir::Alloc& a) const;
-  bool defines_group_operand(const ir::Loop& rows);
+  bool defines_group_operand(const ir::Loop& outermost);
   std::vector<std::array<std::string, 2>> load_group_words(const GroupOperand& o, const ir::Expr& row, const ir::Expr& quarter, std::int64_t step);
   Status emit_group_product(const ir::MatrixProduct& p);
 

@@ -34,11 +34,18 @@ bool BodyEmitter::is_group_operand(const ir::Alloc& a) const {
 }
 
 /// The nest that fills such an operand says what its elements are, and is no text.
-bool BodyEmitter::defines_group_operand(const ir::Loop& rows) {
-  const auto* summands = ir::as<ir::Loop>(rows.body);
-  const auto* store = summands != nullptr ? ir::as<ir::Store>(summands->body) : nullptr;
-  if (store == nullptr || !group_operands_.contains(store->buffer)) return false;
-  group_operands_[store->buffer] = GroupOperand{rows.var, summands->var, ir::as_int(summands->extent).value_or(0), store->value};
+bool BodyEmitter::defines_group_operand(const ir::Loop& outermost) {
+  std::vector<const ir::Loop*> loops{&outermost};
+  while (const auto* inner = ir::as<ir::Loop>(loops.back()->body)) loops.push_back(inner);
+  const auto* store = ir::as<ir::Store>(loops.back()->body);
+  if (store == nullptr || !group_operands_.contains(store->buffer) || loops.size() < 2) return false;
+  std::map<ir::Var, Expr> single;  // batches of one
+  for (std::size_t i = 0; i + 2 < loops.size(); ++i) {
+    if (ir::as_int(loops[i]->extent) != 1) return false;
+    single[loops[i]->var] = ir::int_imm(0);
+  }
+  const ir::Loop &rows = *loops[loops.size() - 2], &summands = *loops.back();
+  group_operands_[store->buffer] = GroupOperand{rows.var, summands.var, ir::as_int(summands.extent).value_or(0), ir::substitute(store->value, single)};
   return true;
 }
 

@@ -249,7 +249,11 @@ TEST(GpuTemplates, AThinProductIsSummedBesideTheTileThatItIsAddedTo) {
                       ", 16]\ninput v: f32[256, 16]\noutput y = cast(add(cast(linear(x, w), f32), linear(u, v)), bf16)\n",
                   kGpu).scheduled;
   };
-  EXPECT_NE(schedule_adapted("n").trace.find("compute_at t2 at "), std::string::npos);
+  for (const char* rows : {"n", "1, n"}) {
+    const std::string trace = schedule_adapted(rows).trace;
+    EXPECT_NE(trace.find("compute_at t2 at "), std::string::npos) << trace;
+    EXPECT_NE(trace.find("tensorize t2_"), std::string::npos) << trace;
+  }
   for (const char* rows : {"1", "4"}) {  // few rows, whatever family streams the weights: written out
     const Scheduled found = schedule_adapted(rows);
     EXPECT_NE(found.template_name, "gpu_general") << rows;
