@@ -212,7 +212,7 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   const std::vector<NestInfo> reductions = updates(s);
   if (std::any_of(reductions.begin(), reductions.end(), has_place)) {
     // 2: one condition for all lanes of a thread; 1: one for each; 0: the place is carried along.
-    const std::int64_t search = k.pick("value_first", {2, 1, 0});
+    const std::int64_t search = k.pick("value_first", {1, 2, 0});
     shares.value_first = search > 0;
     shares.one_search = search == 2;
   }

@@ -222,7 +222,7 @@ void scan_columns(Schedule& s, Space& k, const Scan& scan) {
   const LoopId column{scan.own.dims.back()};
   const std::int64_t extent = std::max<std::int64_t>(1, s.max_extent(scan.loop));
   shares.across =
-      std::min(k.pick("across", {32, 64, 16, 128}), std::max<std::int64_t>(1, s.max_extent(column)));
+      std::min(k.pick("across", {16, 32, 64, 128}), std::max<std::int64_t>(1, s.max_extent(column)));
   // Where a multiprocessor gets one tile or two, its bytes in flight are theirs.
   const bool few =
       count_scans(s, scan.others) <= 2.0 * static_cast<double>(s.target().workers * shares.across);

@@ -56,12 +56,28 @@ void move_tiles(Schedule& s, const NestInfo& n, std::int64_t threads, std::int64
   if (s.ok()) share_vectors(s, s.fuse(c[1], out[0]), out[1], threads);
 }
 
+/// Vectors of a side of a tile: many, so that rows of both tensors are long, where there are tiles for all multiprocessors.
+std::vector<std::int64_t> tile_choices(const Schedule& s) {
+  constexpr std::int64_t kMost = 16;
+  double elements = 0, bytes = 1;
+  for (const NestInfo& n : outputs(s)) {
+    double all = 1;
+    for (const LoopId& l : n.loops) all *= static_cast<double>(s.max_extent(l));
+    elements = std::max(elements, all);
+    bytes = size_bytes(s.buffer(n.buffer).dtype);
+  }
+  const double side = static_cast<double>(kMost) * 16 / bytes;
+  if (elements / (side * side) >= 2.0 * s.target().workers) return {16, 8, 4};
+  return {8, 16, 4};
+}
+
 }  // namespace
 
 void schedule_gpu_transpose(Schedule& s, Space& k) {
   const std::int64_t threads = k.pick("threads", {256, 128, 512, 64});
-  const std::int64_t down = k.pick("down", {8, 4, 16});    // vectors of a tile along the axis that the input walks
-  const std::int64_t along = k.pick("along", {8, 4, 16});  // along the axis that the output walks
+  const std::vector<std::int64_t> vectors = tile_choices(s);
+  const std::int64_t down = k.pick("down", vectors);    // vectors of a tile along the axis that the input walks
+  const std::int64_t along = k.pick("along", vectors);  // along the axis that the output walks
   if (k.pick_flag("aligned", true)) s.assume_alignment(16);
   inline_intermediates(s);
   for (const NestInfo& n : outputs(s)) {
