@@ -278,9 +278,10 @@ Status print_first_calls(const std::vector<Case>& cases, const Options& options)
     LW_TRY(const Graph graph, Graph::parse(c.graph, c.family));
     const auto begin = Clock::now();
     LW_TRY(const Plan plan, runtime.plan(graph.name()));
-    plans_ms += ms(Clock::now() - begin);
+    const double plan_ms = ms(Clock::now() - begin);
     LW_TRY(const double first_ms, timer.first_launch_ms(plan, symbol_values(plan, c)));
-    launches_ms += first_ms;
+    std::printf("  %-10s %-16s plan %.2f ms, launch %.2f ms\n", c.family.c_str(), c.shape.c_str(), plan_ms, first_ms);
+    plans_ms += plan_ms, launches_ms += first_ms;
     ++count;
   }
   std::printf("first calls of %d graphs: %.2f ms (database %.2f, plans with their code %.2f, launches %.2f)\n", count,

@@ -85,11 +85,12 @@ Result<Query> Query::open(const std::string& path, Options options) {
 }
 
 std::int64_t Query::damaged_rows() const { return connection_->damaged_rows; }
+const std::string& Query::access() const { return connection_->access; }
 
 Result<FileInfo> Query::info() const {
   FileInfo info;
   info.path = connection_->path();
-  info.access = connection_->access;
+  info.access = access();
   info.file_system = find_file_system(info.path).name;
   LW_TRY(info.uuid, connection_->query_text("SELECT value FROM meta WHERE key = 'uuid'"));
   LW_TRY(info.created_by, connection_->query_text("SELECT value FROM meta WHERE key = 'created_by'"));

@@ -112,6 +112,8 @@ class Query {
   std::int64_t damaged_rows() const;
   /// The number that changes when what is served may have changed; cheap.
   Result<std::int64_t> generation() const;
+  /// As in `FileInfo`.
+  const std::string& access() const;
 
   /// Only what may be served here: active or stale, verified, not blocked, of a comparable device and the policy asked for. A
   /// variant without `artifact` has to be built from its trace first.

@@ -11,6 +11,7 @@ namespace loopwright::schedules {
 namespace {
 
 constexpr std::int64_t kMostHeld = 16384;     ///< elements of a row in a block's registers
+constexpr std::int64_t kMostTried = 65536;    ///< such elements that a candidate may hold, in 64 registers of 1024 threads
 constexpr std::int64_t kMostOfCluster = 8;    ///< blocks; an exchange among 16 costs more than they gain
 constexpr std::int64_t kFewestOfBlock = 4096; ///< elements of a row for each block of a cluster
 constexpr std::int64_t kMostThreads = 512;
@@ -207,7 +208,7 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   const std::int64_t each = shape.width * shares.blocks;
   const std::int64_t vectors = (shape.columns + each - 1) / each;  // of a block
   shares.threads = k.pick("threads", thread_choices(std::max<std::int64_t>(vectors, 1)));
-  const bool holds = shape.constant && shape.columns <= kMostHeld * shares.blocks && (keeps || k.pick_flag("hold", true));
+  const bool holds = shape.constant && shape.columns <= kMostTried * shares.blocks && (keeps || k.pick_flag("hold", fits));
   if (!holds) shares.unrolled = k.pick("vectors", {4, 2, 8, 1});
   const std::vector<NestInfo> reductions = updates(s);
   if (std::any_of(reductions.begin(), reductions.end(), has_place)) {

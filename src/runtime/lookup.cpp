@@ -65,10 +65,8 @@ std::vector<Layer> open_layers(const std::vector<std::string>& paths) {
     Layer layer;
     layer.path = path;
     if (auto query = db::Query::open(path); query.ok()) {
-      auto info = query->info();
-      layer.note =
-          path + ": opened" +
-          (info.ok() ? ", " + info->access + ", generation " + std::to_string(info->generation) : "");
+      const auto generation = query->generation();
+      layer.note = path + ": opened, " + query->access() + (generation.ok() ? ", generation " + std::to_string(*generation) : "");
       layer.query = std::move(query).value();
     } else {
       layer.note =
