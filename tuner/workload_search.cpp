@@ -170,7 +170,7 @@ void WorkloadRun::rank_batch(std::vector<Attempt>& attempts, std::size_t batch, 
 
 Status WorkloadRun::process_batch(std::vector<Attempt>& attempts, std::size_t probe_index, Search& search,
                                   double deadline_s, std::int64_t limit, std::int64_t& processed) {
-  std::vector<std::size_t> to_build;
+  std::vector<bool> is_to_build(attempts.size());
   for (std::size_t i = 0; i < attempts.size(); ++i) {
     const Contender c = make_contender(attempts[i].prepared);
     const bool has_artifact = std::any_of(contenders_.begin(), contenders_.end(), [&](const Contender& k) {
@@ -178,25 +178,33 @@ Status WorkloadRun::process_batch(std::vector<Attempt>& attempts, std::size_t pr
     });
     const bool known = context_.journal->find(c.row.digest, probe_digests_[probe_index]) != nullptr ||
                        context_.journal->find_failure(c.row.digest) != nullptr;
-    if (!known && !has_artifact) to_build.push_back(i);
+    is_to_build[i] = !known && !has_artifact;
   }
   std::vector<Result<std::shared_ptr<const Artifact>>> built(attempts.size(), Error{});
   std::vector<double> compile_ns(attempts.size(), 0);
-  context_.pool->run(to_build.size(), [&](std::size_t j) {
-    const std::size_t i = to_build[j];
-    if (context_.is_cancelled()) return;
+  const auto build = [&](std::size_t i) {
+    if (context_.is_cancelled() || !is_to_build[i]) return;
     const auto from = std::chrono::steady_clock::now();
     built[i] = call_guarded([&] { return subject_.builder->compile(*attempts[i].prepared); });
     compile_ns[i] = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - from).count();
-  });
-  for (std::size_t i = 0; i < attempts.size(); ++i) {
-    if (context_.is_cancelled() || context_.now_s() >= deadline_s) break;
-    if (processed >= limit) break;
-    const bool was_built = std::find(to_build.begin(), to_build.end(), i) != to_build.end();
-    LW_CHECK(process(attempts[i], was_built ? &built[i] : nullptr, compile_ns[i], probe_index, search));
+  };
+  const auto take = [&](std::size_t i) -> Result<bool> {
+    if (context_.is_cancelled() || context_.now_s() >= deadline_s || processed >= limit) return false;
+    LW_CHECK(process(attempts[i], is_to_build[i] ? &built[i] : nullptr, compile_ns[i], probe_index, search));
     ++processed;
     built[i] = Error{};
     attempts[i].prepared = nullptr;
+    return true;
+  };
+  // A GPU is timed by its own clock: the cores may build beside it.
+  if (context_.options->target.kind == TargetKind::cuda) {
+    LW_CHECK(context_.pool->run_beside(attempts.size(), build, take));
+    return Unit{};
+  }
+  context_.pool->run(attempts.size(), build);
+  for (std::size_t i = 0; i < attempts.size(); ++i) {
+    LW_TRY(const bool goes_on, take(i));
+    if (!goes_on) break;
   }
   return Unit{};
 }

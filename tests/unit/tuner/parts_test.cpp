@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <thread>
 
 #include "loopwright/runtime.h"
 #include "src/ir/text.h"
@@ -23,6 +24,42 @@ TEST(BuildPool, EveryJobRunsOnce) {
     for (const auto& r : runs) EXPECT_EQ(r, 1);
   }
   EXPECT_GE(pool.busy_s(), 0);
+}
+
+TEST(BuildPool, JobsGoOnWhileTheCallerTakesWhatIsDone) {
+  for (const int threads : {1, 3}) {
+    BuildPool pool(threads);
+    std::vector<std::atomic<int>> runs(40);
+    std::vector<std::size_t> taken;
+    std::atomic<bool> is_later_done = false;
+    const auto all = pool.run_beside(
+        runs.size(), [&](std::size_t i) { ++runs[i], is_later_done = is_later_done || i == 20; },
+        [&](std::size_t i) -> Result<bool> {
+          EXPECT_EQ(runs[i], 1);
+          // Others build what comes later while the caller is busy with the first.
+          while (i == 0 && threads > 1 && !is_later_done) std::this_thread::yield();
+          taken.push_back(i);
+          return true;
+        });
+    EXPECT_TRUE(all.ok() && *all);
+    ASSERT_EQ(taken.size(), runs.size());
+    for (std::size_t i = 0; i < taken.size(); ++i) EXPECT_EQ(taken[i], i);
+    for (const auto& r : runs) EXPECT_EQ(r, 1);
+  }
+}
+
+TEST(BuildPool, ATakerMayEndTheRoundAndThePoolServesTheNext) {
+  BuildPool pool(3);
+  std::atomic<int> runs = 0;
+  const auto ended = pool.run_beside(1000, [&](std::size_t) { ++runs, std::this_thread::sleep_for(std::chrono::milliseconds(1)); }, [](std::size_t i) -> Result<bool> { return i < 2; });
+  ASSERT_TRUE(ended.ok());
+  EXPECT_FALSE(*ended);
+  EXPECT_LT(runs, 1000);
+  const auto failed = pool.run_beside(5, [](std::size_t) {}, [](std::size_t) -> Result<bool> { return Error{ErrorCode::bug, "take", "no", "", ""}; });
+  EXPECT_FALSE(failed.ok());
+  runs = 0;
+  pool.run(7, [&](std::size_t) { ++runs; });
+  EXPECT_EQ(runs, 7);
 }
 
 TEST(RunState, ReadsBackWhatItWrote) {
