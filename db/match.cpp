@@ -77,9 +77,17 @@ void note(std::string& text, std::string_view what, const std::string& here, con
   text += (text.empty() ? "" : "; ") + std::string(what) + " `" + here + "` here, `" + there + "` there";
 }
 
+/// Who asks, with what identifies it: digests are computed once.
+struct Asker {
+  explicit Asker(const DeviceMatch& m)
+      : match(m), hard(compute_hard_digest(m.device)), device(compute_digest(m.device)), toolchain(compute_digest(m.toolchain)) {}
+  const DeviceMatch& match;
+  Digest hard, device, toolchain;
+};
+
 /// Quality, mismatch and distance of a row measured on `device` with `toolchain`; false when it is of another kind.
-bool judge_device(const DeviceMatch& match, const DeviceRow& device, const ToolchainRow& toolchain,
-                  Judged& judged) {
+bool judge_device(const Asker& asker, const DeviceRow& device, const ToolchainRow& toolchain, Judged& judged) {
+  const DeviceMatch& match = asker.match;
   const DeviceRow& here = match.device;
   if (here.kind != device.kind || (here.kind != "cpu" && here.arch != device.arch)) return false;
   std::string& text = judged.variant.mismatch;
@@ -94,14 +102,13 @@ bool judge_device(const DeviceMatch& match, const DeviceRow& device, const Toolc
   note(text, "compiler", match.toolchain.compiler, toolchain.compiler);
   note(text, "driver", match.toolchain.driver, toolchain.driver);
   note(text, "flags", match.toolchain.flags, toolchain.flags);
-  bool hard =
-      compute_hard_digest(here) == device.hard_digest && match.toolchain.generator == toolchain.generator;
+  bool hard = asker.hard == device.hard_digest && match.toolchain.generator == toolchain.generator;
   if (!hard) {
     judged.variant.quality = Match::nearest;
     judged.variant.distance = measure_distance(here, device);
     return true;
   }
-  bool same = compute_digest(here) == device.digest && compute_digest(match.toolchain) == toolchain.digest;
+  bool same = asker.device == device.digest && asker.toolchain == toolchain.digest;
   judged.variant.quality = same ? Match::exact : Match::soft_mismatch;
   if (!same && text.empty()) text = "other soft properties of the device";
   return true;
@@ -138,10 +145,9 @@ bool comes_first(const Judged& a, const Judged& b) {
 class Judge {
  public:
   Judge(Connection& connection, const Query& query, const DeviceMatch& match)
-      : connection_(connection), query_(query), match_(match) {}
+      : connection_(connection), query_(query), match_(match), asker_(match) {}
 
   Result<std::vector<Judged>> judge(const Digest& workload) {
-    LW_TRY(blocks_, query_.list_blocks());
     LW_TRY(auto rows, select_rows<BestRow>(connection_,
                                            "WHERE t.range_id IN (SELECT r.id FROM range r JOIN workload w "
                                            "ON w.id = r.workload_id WHERE w.digest = ?)",
@@ -161,8 +167,8 @@ class Judge {
   Status judge_best(BestRow row) {
     auto range = select_row<RangeRow>(connection_, row.range);
     auto candidate = select_row<CandidateRow>(connection_, row.candidate);
-    auto device = select_row<DeviceRow>(connection_, row.device);
-    auto toolchain = select_row<ToolchainRow>(connection_, row.toolchain);
+    const auto& device = select_once(devices_, row.device);
+    const auto& toolchain = select_once(toolchains_, row.toolchain);
     for (const Error* error :
          {range.ok() ? nullptr : &range.error(), candidate.ok() ? nullptr : &candidate.error(),
           device.ok() ? nullptr : &device.error(), toolchain.ok() ? nullptr : &toolchain.error()}) {
@@ -175,7 +181,7 @@ class Judge {
     judged.variant.guard = range->guard;
     judged.variant.candidate = *std::move(candidate);
     judged.variant.best = std::move(row);
-    bool comparable = judge_device(match_, *device, *toolchain, judged);
+    bool comparable = judge_device(asker_, *device, *toolchain, judged);
     const BestRow& best = judged.variant.best;
     if (!comparable) {
       judged.rejected = "measured on another kind of device: " + device->kind + " " + device->arch;
@@ -189,7 +195,7 @@ class Judge {
     } else if (judged.variant.quality > match_.worst) {
       judged.rejected = "match " + std::string(name(judged.variant.quality)) + " is worse than asked for";
     } else {
-      judged.rejected = find_block(best.candidate);
+      LW_TRY(judged.rejected, find_block(best.candidate));
     }
     if (is_stale(best)) judged.variant.mismatch += (judged.variant.mismatch.empty() ? "" : "; ") + std::string("stale: other times when it was measured again");
     LW_CHECK(choose_artifact(judged.variant));
@@ -213,20 +219,28 @@ class Judge {
     } else if (failed || !passed) {
       judged.rejected = failed ? "it failed verification" : "it was never verified";
     } else {
-      judged.rejected = find_block(digest);
+      LW_TRY(judged.rejected, find_block(digest));
     }
     LW_CHECK(choose_artifact(judged.variant));
     judged_.push_back(std::move(judged));
     return Unit{};
   }
 
-  std::string find_block(const Digest& candidate) const {
-    for (const BlockRow& block : blocks_) {
-      bool here = block.device_hard.empty() || block.device_hard == compute_hard_digest(match_.device);
+  /// Rows that most others refer to.
+  template <class Row>
+  const Result<Row>& select_once(std::map<Digest, Result<Row>>& rows, const Digest& digest) {
+    const auto known = rows.find(digest);
+    return known != rows.end() ? known->second : rows.emplace(digest, select_row<Row>(connection_, digest)).first->second;
+  }
+
+  Result<std::string> find_block(const Digest& candidate) const {
+    LW_TRY(const auto blocks, select_rows<BlockRow>(connection_, "WHERE t.candidate = ? ORDER BY t.id", candidate));
+    for (const BlockRow& block : blocks) {
+      bool here = block.device_hard.empty() || block.device_hard == asker_.hard;
       bool now = block.generator.empty() || block.generator == match_.toolchain.generator;
-      if (block.candidate == candidate && here && now) return "blocked: " + block.reason;
+      if (here && now) return "blocked: " + block.reason;
     }
-    return {};
+    return std::string();
   }
 
   /// Built here before built elsewhere, for exactly this target before for a lesser one, this toolchain, newest.
@@ -234,7 +248,7 @@ class Judge {
     LW_TRY(auto artifacts, query_.list_artifacts(variant.candidate.digest));
     auto rank = [&](const ArtifactRow& a) {
       return std::tuple(!a.origin.empty(), a.target != match_.device.target,
-                        a.toolchain != compute_digest(match_.toolchain), -a.created_ns);
+                        a.toolchain != asker_.toolchain, -a.created_ns);
     };
     const ArtifactRow* chosen = nullptr;
     for (const ArtifactRow& artifact : artifacts) {
@@ -269,7 +283,9 @@ class Judge {
   Connection& connection_;
   const Query& query_;
   const DeviceMatch& match_;
-  std::vector<BlockRow> blocks_;
+  const Asker asker_;
+  std::map<Digest, Result<DeviceRow>> devices_;
+  std::map<Digest, Result<ToolchainRow>> toolchains_;
   std::vector<Judged> judged_;
 };
 

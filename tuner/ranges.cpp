@@ -18,20 +18,19 @@ bool is_empty(const Guard& guard) {
   return std::any_of(guard.symbols.begin(), guard.symbols.end(), [](const SymbolGuard& s) { return s.lo > s.hi; });
 }
 
-bool overlap(const Guard& a, const Guard& b) { return !is_empty(Guard::both(a, b)); }
+/// Whether everything that `strict` lets through passes `weak` too.
+bool implies(const Guard& strict, const Guard& weak) { return Guard::both(strict, weak) == strict; }
 
 class Splitter {
  public:
   explicit Splitter(const RangeProblem& problem) : problem_(problem), rule_(problem.rule) {
     for (const Symbol& s : problem_.symbols) box_.symbols.push_back({.name = s.name, .lo = s.lo, .hi = s.hi});
     std::sort(box_.symbols.begin(), box_.symbols.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-    for (int c = 0; c < static_cast<int>(problem_.candidates.size()); ++c) {
-      all_.push_back(c);
-      if (Guard::both(box_, problem_.candidates[c].guard) == box_) general_.push_back(c);
-    }
-    LW_BUG_IF(general_.empty() || problem_.probes.empty(), "split_ranges needs a candidate that serves everything, and a probe");
+    for (int c = 0; c < static_cast<int>(problem_.candidates.size()); ++c) all_.push_back(c);
+    make_layers();
+    general_ = layers_.front().members;
+    LW_BUG_IF(!(layers_.front().needs == box_) || problem_.probes.empty(), "split_ranges needs a candidate that serves everything, and a probe");
     LW_BUG_IF(problem_.weights.size() != problem_.probes.size(), "a weight for each probe");
-    compute_costs();
   }
 
   std::vector<ServedRange> run() {
@@ -43,7 +42,7 @@ class Splitter {
       for (const int c : list_variants(solution)) {
         std::vector<int> fewer = allowed;
         std::erase(fewer, c);
-        if (!covers_probes(fewer)) continue;
+        if (!covers_probes(layers_.front(), fewer)) continue;
         Solution without = solve(fewer);
         if (left_out < 0 || without.loss < best.loss) best = std::move(without), left_out = c;
       }
@@ -51,20 +50,52 @@ class Splitter {
       std::erase(allowed, left_out);
       solution = std::move(best);
     }
-    std::vector<ServedRange> base;
-    place_edges(solution.tree, box_, base);
-    std::vector<ServedRange> ranges = lay_over_all(base, allowed);
-    judge(ranges, base);
-    ranges.insert(ranges.end(), base.begin(), base.end());
-    return ranges;
+    refines_ = true;
+    solution = solve(allowed);
+    judge(solution.over, solution.base);
+    solution.over.insert(solution.over.end(), solution.base.begin(), solution.base.end());
+    return std::move(solution.over);
   }
 
  private:
   struct Solution {
-    PartitionTree tree;
-    std::vector<ServedRange> base, over;  ///< with edges in the middle between probes
+    std::vector<ServedRange> base, over;  ///< what serves every call; and, laid over it, what asks for more: the strictest first
     double loss = 0;
   };
+  /// Calls that pass `needs` (the box, and an alignment or multiples beyond it) and the candidates that may serve them.
+  struct Layer {
+    Guard needs;
+    std::vector<int> members;
+    std::vector<std::size_t> probes;               ///< those that pass
+    std::vector<std::vector<ServiceCost>> costs;   ///< [candidate][place in `probes`]
+  };
+
+  Guard needs_of(int c) const { return Guard::both(box_, problem_.candidates[c].guard); }
+
+  /// A layer for each thing that is asked for, the box itself first, stricter ones behind those that they imply.
+  void make_layers() {
+    for (const int c : all_) {
+      const Guard needs = needs_of(c);
+      const bool known = std::any_of(layers_.begin(), layers_.end(), [&](const Layer& l) { return l.needs == needs; });
+      if (!known && !is_empty(needs)) layers_.push_back({.needs = needs});
+    }
+    const auto strictness = [&](const Layer& layer) {
+      return std::count_if(layers_.begin(), layers_.end(), [&](const Layer& l) { return implies(layer.needs, l.needs); });
+    };
+    std::vector<std::pair<std::ptrdiff_t, std::size_t>> order;
+    for (std::size_t i = 0; i < layers_.size(); ++i) order.emplace_back(strictness(layers_[i]), i);
+    std::sort(order.begin(), order.end());
+    std::vector<Layer> sorted;
+    for (const auto& [strict, i] : order) sorted.push_back(layers_[i]);
+    layers_ = std::move(sorted);
+    for (Layer& layer : layers_) {
+      for (const int c : all_)
+        if (implies(layer.needs, needs_of(c))) layer.members.push_back(c);
+      for (std::size_t p = 0; p < problem_.probes.size(); ++p)
+        if (layer.needs.holds(problem_.probes[p])) layer.probes.push_back(p);
+      compute_costs(layer);
+    }
+  }
 
   // ------------------------------------------------------------ times and losses
 
@@ -81,38 +112,43 @@ class Splitter {
     return at(c, shape) > at(rival, shape) * (1 + share) && time(c, shape).low > time(rival, shape).high;
   }
   /// The doubt is the baseline's: its median decides here, whatever the intervals say.
-  bool is_behind_baseline(int c, const Bindings& shape) {
-    return rule_.baseline >= 0 && at(c, shape) > at(rule_.baseline, shape) * (1 + rule_.baseline_loss);
+  bool is_behind_baseline(int c, const Bindings& shape, const Layer& layer) {
+    return has_baseline(layer) && at(c, shape) > at(rule_.baseline, shape) * (1 + rule_.baseline_loss);
+  }
+  bool has_baseline(const Layer& layer) const {
+    return std::find(layer.members.begin(), layer.members.end(), rule_.baseline) != layer.members.end();
   }
   double plain_loss(int c, const Bindings& shape, const std::vector<int>& among) {
     double least = kInfinity;
     for (const int rival : among) least = std::min(least, at(rival, shape));
     return std::isfinite(least) ? at(c, shape) / least - 1 : 0;  // 0: nobody could be measured there
   }
-  /// As it counts in the decision: only what is beyond noise, and more than in proportion.
+  /// As it counts in the decision: only what is beyond noise, and more than in proportion. The baseline stays for what it
+  /// allows others.
   double counted_loss(int c, const Bindings& shape, const std::vector<int>& among) {
     double loss = 0;
     for (const int rival : among) {
-      if (loses_to(c, rival, shape, 0)) loss = std::max(loss, at(c, shape) / at(rival, shape) - 1);
+      if (loses_to(c, rival, shape, c == rule_.baseline ? rule_.baseline_loss : 0)) loss = std::max(loss, at(c, shape) / at(rival, shape) - 1);
     }
     return loss * (1 + loss / rule_.split_loss);
   }
-  void compute_costs() {
-    costs_.assign(all_.size(), std::vector<ServiceCost>(problem_.probes.size()));
-    for (const int c : general_) {
-      for (std::size_t p = 0; p < problem_.probes.size(); ++p) {
-        const Bindings& shape = problem_.probes[p];
-        const bool measured = std::any_of(general_.begin(), general_.end(), [&](int g) { return std::isfinite(at(g, shape)); });
-        const bool may_serve = !measured || (std::isfinite(at(c, shape)) && !is_behind_baseline(c, shape));
-        costs_[c][p].loss = may_serve ? problem_.weights[p] * counted_loss(c, shape, general_) : kInfinity;
-        costs_[c][p].quiet = may_serve ? problem_.weights[p] * plain_loss(c, shape, general_) : 0;
+  void compute_costs(Layer& layer) {
+    layer.costs.assign(all_.size(), std::vector<ServiceCost>(layer.probes.size()));
+    for (const int c : layer.members) {
+      for (std::size_t i = 0; i < layer.probes.size(); ++i) {
+        const Bindings& shape = problem_.probes[layer.probes[i]];
+        const double weight = problem_.weights[layer.probes[i]];
+        const bool measured = std::any_of(layer.members.begin(), layer.members.end(), [&](int m) { return std::isfinite(at(m, shape)); });
+        const bool may_serve = !measured || (std::isfinite(at(c, shape)) && !is_behind_baseline(c, shape, layer));
+        layer.costs[c][i].loss = may_serve ? weight * counted_loss(c, shape, layer.members) : kInfinity;
+        layer.costs[c][i].quiet = may_serve ? weight * plain_loss(c, shape, layer.members) : 0;
       }
     }
   }
-  bool covers_probes(const std::vector<int>& allowed) const {
-    for (std::size_t p = 0; p < problem_.probes.size(); ++p) {
-      if (std::none_of(general_.begin(), general_.end(), [&](int c) {
-            return std::isfinite(costs_[c][p].loss) && std::find(allowed.begin(), allowed.end(), c) != allowed.end();
+  static bool covers_probes(const Layer& layer, const std::vector<int>& allowed) {
+    for (std::size_t i = 0; i < layer.probes.size(); ++i) {
+      if (std::none_of(allowed.begin(), allowed.end(), [&](int c) {
+            return std::find(layer.members.begin(), layer.members.end(), c) != layer.members.end() && std::isfinite(layer.costs[c][i].loss);
           })) {
         return false;
       }
@@ -122,29 +158,53 @@ class Splitter {
 
   // ------------------------------------------------------------ which candidates serve where
 
-  Solution solve(const std::vector<int>& allowed) {
-    PartitionProblem partition{.costs = costs_, .preferred = rule_.baseline, .box_price = rule_.range_price};
-    for (const Bindings& probe : problem_.probes) {
+  /// The layer's calls cut into ranges, as if nothing lay over them.
+  std::vector<ServedRange> cut(const Layer& layer, const std::vector<int>& allowed) {
+    PartitionProblem partition{.costs = layer.costs, .preferred = has_baseline(layer) ? rule_.baseline : -1, .box_price = rule_.range_price};
+    for (const std::size_t p : layer.probes) {
       partition.probes.emplace_back();
-      for (const SymbolGuard& s : box_.symbols) partition.probes.back().push_back(probe.at(s.name));
+      for (const SymbolGuard& s : box_.symbols) partition.probes.back().push_back(problem_.probes[p].at(s.name));
     }
-    for (const int c : general_) {
+    for (const int c : layer.members)
       if (std::find(allowed.begin(), allowed.end(), c) != allowed.end()) partition.candidates.push_back(c);
+    std::vector<ServedRange> ranges;
+    place_edges(partition_box(partition), layer.needs, ranges);
+    return ranges;
+  }
+
+  Solution solve(const std::vector<int>& allowed) {
+    Solution out{.base = cut(layers_.front(), allowed)};
+    for (std::size_t l = 1; l < layers_.size(); ++l) {
+      const Layer& layer = layers_[l];
+      if (layer.probes.empty() || !covers_probes(layer, allowed)) continue;
+      std::vector<ServedRange> above;
+      for (ServedRange& r : cut(layer, allowed))
+        if (needs_of(r.candidate) == layer.needs && pays(r, layer, out)) above.push_back(std::move(r));
+      out.over.insert(out.over.begin(), above.begin(), above.end());
     }
-    Solution out{.tree = partition_box(partition)};
-    refines_ = false;
-    place_edges(out.tree, box_, out.base);
-    refines_ = true;
-    out.over = lay_over_all(out.base, allowed);
-    for (std::size_t p = 0; p < problem_.probes.size(); ++p) {
-      const Bindings& shape = problem_.probes[p];
-      const auto serves = [&](const ServedRange& r) { return r.guard.holds(shape); };
-      auto server = std::find_if(out.over.begin(), out.over.end(), serves);
-      if (server == out.over.end()) server = std::find_if(out.base.begin(), out.base.end(), serves);
-      out.loss += problem_.weights[p] * counted_loss(server->candidate, shape, all_);
-    }
-    out.loss += rule_.range_price * static_cast<double>(out.base.size());
+    for (std::size_t p = 0; p < problem_.probes.size(); ++p)
+      out.loss += problem_.weights[p] * counted_loss(server_at(out, problem_.probes[p]), problem_.probes[p], all_);
+    out.loss += rule_.range_price * static_cast<double>(out.base.size() + out.over.size());
     return out;
+  }
+  static int server_at(const Solution& solution, const Bindings& shape) {
+    for (const auto* ranges : {&solution.over, &solution.base})
+      for (const ServedRange& r : *ranges)
+        if (r.guard.holds(shape)) return r.candidate;
+    LW_BUG_IF(true, "a shape that no range holds");
+    return -1;
+  }
+  /// Whether a range wins over what lies below it by more than the rule allows, and loses nowhere.
+  bool pays(const ServedRange& range, const Layer& layer, const Solution& below) {
+    bool wins = false;
+    for (const std::size_t p : layer.probes) {
+      const Bindings& shape = problem_.probes[p];
+      if (!range.guard.holds(shape) || !std::isfinite(at(range.candidate, shape))) continue;
+      const int server = server_at(below, shape);
+      wins = wins || loses_to(server, range.candidate, shape, rule_.split_loss);
+      if (loses_to(range.candidate, server, shape, 0) || is_behind_baseline(range.candidate, shape, layer)) return false;
+    }
+    return wins;
   }
   static std::set<int> list_variants(const Solution& solution) {
     std::set<int> variants;
@@ -182,57 +242,18 @@ class Splitter {
     const std::string& name = box_.symbols[tree.axis].name;
     std::int64_t low = tree.left_last, high = tree.right_first;
     Bindings shape;
-    for (const SymbolGuard& s : box.symbols) shape[s.name] = std::clamp(middle_of(s.lo, s.hi), s.lo, s.hi);
+    const auto snap = [](const SymbolGuard& s, std::int64_t v) { return v / s.multiple_of * s.multiple_of; };
+    for (const SymbolGuard& s : box.symbols) shape[s.name] = std::max(snap(s, std::clamp(middle_of(s.lo, s.hi), s.lo, s.hi)), s.lo);
     shape[name] = low;
     const int left = find_server(*tree.left, shape);
     shape[name] = high;
     const int right = find_server(*tree.right, shape);
     for (int i = 0; refines_ && left != right && i < rule_.refine_steps && high - low > 1; ++i) {
-      shape[name] = std::clamp(middle_of(low, high), low + 1, high - 1);
+      shape[name] = snap(box.symbols[tree.axis], std::clamp(middle_of(low, high), low + 1, high - 1));
+      if (shape[name] <= low) break;
       (at(left, shape) <= at(right, shape) ? low : high) = shape[name];
     }
     return high - low <= 1 ? high : std::clamp(middle_of(low, high), low + 1, high);
-  }
-
-  // ------------------------------------------------------------ candidates that need more than a box
-
-  /// Runs of probes at which such a candidate beats the range below it by more than the rule allows.
-  std::vector<ServedRange> lay_over(const std::vector<ServedRange>& base, int c) {
-    std::vector<ServedRange> over;
-    for (const ServedRange& below : base) {
-      bool wins = false, loses = false;
-      for (const Bindings& shape : problem_.probes) {
-        if (!below.guard.holds(shape) || !std::isfinite(at(c, shape))) continue;
-        wins = wins || loses_to(below.candidate, c, shape, rule_.split_loss);
-        loses = loses || loses_to(c, below.candidate, shape, 0) || is_behind_baseline(c, shape);
-      }
-      Guard guard = Guard::both(below.guard, problem_.candidates[c].guard);
-      if (wins && !loses && !is_empty(guard)) over.push_back({.guard = std::move(guard), .candidate = c});
-    }
-    return over;
-  }
-
-  std::vector<ServedRange> lay_over_all(const std::vector<ServedRange>& base, const std::vector<int>& allowed) {
-    std::vector<ServedRange> ranges;
-    for (const int c : allowed) {
-      if (std::find(general_.begin(), general_.end(), c) != general_.end()) continue;
-      for (ServedRange& r : lay_over(base, c)) {
-        // One variant a region: the first candidate laid over it stays unless a later one is faster at its probes.
-        const auto same = std::find_if(ranges.begin(), ranges.end(), [&](const ServedRange& o) { return overlap(o.guard, r.guard); });
-        if (same == ranges.end()) ranges.push_back(std::move(r));
-        else if (is_faster(r, *same)) *same = std::move(r);
-      }
-    }
-    return ranges;
-  }
-
-  bool is_faster(const ServedRange& range, const ServedRange& other) {
-    double logs = 0;
-    for (const Bindings& shape : problem_.probes) {
-      if (!range.guard.holds(shape) || !std::isfinite(at(other.candidate, shape)) || !std::isfinite(at(range.candidate, shape))) continue;
-      logs += std::log(at(range.candidate, shape) / at(other.candidate, shape));
-    }
-    return logs < 0;
   }
 
   // ------------------------------------------------------------ losses at shapes that took no part
@@ -264,13 +285,28 @@ class Splitter {
   const RangeRule& rule_;
   Guard box_;                      ///< symbols sorted by name: the axes
   std::vector<int> all_, general_;  ///< candidates, and those that serve the whole box
-  std::vector<std::vector<ServiceCost>> costs_;
+  std::vector<Layer> layers_;       ///< the first serves the whole box
   std::map<std::pair<int, Bindings>, RangeTime> times_;
-  bool refines_ = true;            ///< edges are measured
+  bool refines_ = false;           ///< edges are measured; else in the middle between probes
 };
 
 }  // namespace
 
 std::vector<ServedRange> split_ranges(const RangeProblem& problem) { return Splitter(problem).run(); }
+
+std::vector<Bindings> list_losing(const RangeProblem& problem, const std::vector<ServedRange>& ranges) {
+  std::vector<Bindings> losing;
+  for (const Bindings& shape : problem.held_out) {
+    const auto server = std::find_if(ranges.begin(), ranges.end(), [&](const ServedRange& r) { return r.guard.holds(shape); });
+    if (server == ranges.end()) continue;
+    const double mine = problem.cost(server->candidate, shape).low;
+    for (int c = 0; c < static_cast<int>(problem.candidates.size()); ++c) {
+      if (!problem.candidates[c].guard.holds(shape) || mine <= problem.cost(c, shape).high * (1 + problem.rule.split_loss)) continue;
+      losing.push_back(shape);
+      break;
+    }
+  }
+  return losing;
+}
 
 }  // namespace loopwright::tuner

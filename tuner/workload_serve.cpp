@@ -14,6 +14,7 @@ constexpr int kFinalRounds = 9;
 constexpr int kRangeRounds = 5;
 constexpr int kRangeProbes = 12, kRangeProbesOfSeveral = 20;  ///< of one symbol, and of several
 constexpr int kHeldOutProbes = 6, kHeldOutProbesOfSeveral = 10;
+constexpr int kLessonRounds = 2;
 constexpr std::size_t kCountedProbes = 6;  ///< of the shapes that are used most
 
 /// One that fails in later rounds has no time.
@@ -305,14 +306,34 @@ Status WorkloadRun::decide_ranges(const std::vector<Contender*>& finalists, doub
   for (const Contender* c : finalists) problem.candidates.push_back({.digest = c->row.digest, .guard = c->candidate.artifact->guard});
   problem.rule.most_variants = context_.options->max_variants;
   const auto default_at = std::find(finalists.begin(), finalists.end(), default_);
-  if (default_at != finalists.end() && serves_everything(*default_)) problem.rule.baseline = static_cast<int>(default_at - finalists.begin());
+  if (default_at != finalists.end()) problem.rule.baseline = static_cast<int>(default_at - finalists.begin());
   problem.cost = [&](int c, const Bindings& shape) -> RangeTime {
     const bool late = !times.is_measured(shape) && context_.now_s() + times.estimate_s(shape) > deadline_s;
     if (late || context_.is_cancelled()) return kInfinity;
     const Summary& s = times.measure(shape, "ragged")[static_cast<std::size_t>(c)].summary;
     return s.n > 0 ? RangeTime(s.median, s.low, s.high) : RangeTime(kInfinity);
   };
-  const auto ranges = split_ranges(problem);
+  auto ranges = split_ranges(problem);
+  // Where a held-out shape shows a loss that no probe knew of, it becomes a probe, and another one is held out for it.
+  for (int round = 1; round <= kLessonRounds && !context_.is_cancelled(); ++round) {
+    const std::vector<Bindings> losing = list_losing(problem, ranges);
+    if (losing.empty()) break;
+    for (const Bindings& shape : losing) {
+      std::erase(problem.held_out, shape);
+      used.push_back(shape);
+    }
+    std::vector<Bindings> known = used;
+    known.insert(known.end(), problem.held_out.begin(), problem.held_out.end());
+    for (const Bindings& shape : choose_held_out(subject_.symbols, known, static_cast<int>(losing.size()), context_.options->seed + static_cast<std::uint64_t>(round), shapes_)) {
+      if (context_.is_cancelled()) return context_.journal->flush();
+      if (context_.now_s() + times.estimate_s(shape) > deadline_s) continue;
+      times.measure(shape, "held_out");
+      if (times.is_measured(shape)) problem.held_out.push_back(shape);
+    }
+    problem.probes = used;
+    problem.weights = weigh_probes(subject_.symbols, used, shapes_);
+    ranges = split_ranges(problem);
+  }
   if (context_.is_cancelled()) return context_.journal->flush();
   return serve_ranges(finalists, ranges, used, times);
 }

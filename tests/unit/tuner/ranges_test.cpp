@@ -130,6 +130,42 @@ TEST(Ranges, ACandidateThatNeedsMultiplesLiesOverTheGeneralOne) {
   EXPECT_DOUBLE_EQ(ranges[1].worst_loss, 0) << "at 24 the other one serves, at 25 nobody is faster";
 }
 
+/// On a GPU the fast candidates take aligned addresses only; they share the sizes out among themselves.
+TEST(Ranges, CandidatesThatNeedAlignmentAreCutIntoRangesToo) {
+  const auto time = [](int c, std::int64_t v) { return RangeTime(c == 0 ? 10000 : c == 1 ? 100 : v < 600 ? 80 : 140); };
+  for (const int baseline : {-1, 1}) {
+    auto problem = make_line(3, time, {.baseline = baseline});
+    problem.candidates[1].guard.alignment_bytes = problem.candidates[2].guard.alignment_bytes = 16;
+    hold_out(problem, {3, 450, 700, 3000});
+    const auto ranges = split_ranges(problem);
+    ASSERT_EQ(ranges.size(), 3u);
+    const bool first_is_low = lo_of(ranges[0]) == kLo;
+    const ServedRange& low = ranges[first_is_low ? 0 : 1];
+    const ServedRange& high = ranges[first_is_low ? 1 : 0];
+    EXPECT_EQ(low.candidate, 2);
+    EXPECT_EQ(high.candidate, 1);
+    EXPECT_EQ(hi_of(low) + 1, lo_of(high));
+    for (const ServedRange* r : {&low, &high}) EXPECT_EQ(r->guard.alignment_bytes, 16);
+    EXPECT_EQ(ranges[2].candidate, 0);
+    EXPECT_EQ(lo_of(ranges[2]), kLo);
+    EXPECT_EQ(hi_of(ranges[2]), kHi);
+  }
+}
+
+TEST(Ranges, AnAlignedBaselineStaysWhereOthersAreHardlyFaster) {
+  auto problem = make_line(3, [](int c, std::int64_t) { return RangeTime(c == 0 ? 10000 : c == 1 ? 100 : 99.5); }, {.baseline = 1});
+  problem.candidates[1].guard.alignment_bytes = problem.candidates[2].guard.alignment_bytes = 16;
+  const auto ranges = split_ranges(problem);
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].candidate, 1);
+}
+
+TEST(Ranges, HeldOutShapesThatLoseMoreThanASplitIsWorthAreTold) {
+  auto problem = make_line(2, [](int c, std::int64_t v) { return RangeTime(c == 1 && v == 777 ? 80 : c == 1 ? 101 : 100); });
+  hold_out(problem, {3, 777, 3000});
+  EXPECT_EQ(list_losing(problem, split_ranges(problem)), (std::vector<Bindings>{{{"n", 777}}}));
+}
+
 /// As many variants as there are powers of four, each far the best around its own.
 double many_best(int c, std::int64_t v) {
   return static_cast<double>(v) * (1 + 0.2 * std::abs(std::log2(static_cast<double>(v)) / 2 - c));
