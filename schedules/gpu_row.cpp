@@ -128,8 +128,14 @@ void share_rows(Schedule& s, const LoopId& row, const RowShares& shares) {
   }
 }
 
+/// Whether a nest looks for the place of a least or largest value.
+bool looks_for_places(const Schedule& s) {
+  const std::vector<NestInfo> reductions = updates(s);
+  return std::any_of(reductions.begin(), reductions.end(), has_place);
+}
+
 /// Blocks that may share a row, the best guess first: clusters where a block cannot hold the row, or where the rows alone
-/// leave most of the GPU without work.
+/// leave most of the GPU without work. For places the fewest that give every multiprocessor a block.
 std::vector<std::int64_t> cluster_choices(const Schedule& s, std::int64_t columns, int row_count) {
   std::vector<std::int64_t> out{1};
   if (s.target().capability < 90 || s.nests().empty()) return out;
@@ -138,7 +144,13 @@ std::vector<std::int64_t> cluster_choices(const Schedule& s, std::int64_t column
   for (int i = 0; i < row_count; ++i) rows *= static_cast<double>(s.max_extent(written.back().loops[static_cast<std::size_t>(i)]));
   for (std::int64_t blocks = 2; blocks <= kMostOfCluster && columns >= blocks * kFewestOfBlock; blocks *= 2) out.push_back(blocks);
   const bool pays = columns > kMostHeld || rows * kMostOfCluster <= s.target().workers;
-  if (pays) std::reverse(out.begin(), out.end());
+  if (!pays) return out;
+  std::reverse(out.begin(), out.end());
+  if (looks_for_places(s)) {
+    const auto is_enough = [&](std::int64_t blocks) { return columns <= kMostTried * blocks && rows * static_cast<double>(blocks) >= 0.9 * s.target().workers; };
+    const auto fewest = std::find_if(out.rbegin(), out.rend(), is_enough);
+    if (fewest != out.rend()) std::rotate(out.begin(), std::prev(fewest.base()), fewest.base());
+  }
   return out;
 }
 
@@ -208,10 +220,10 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   const std::int64_t each = shape.width * shares.blocks;
   const std::int64_t vectors = (shape.columns + each - 1) / each;  // of a block
   shares.threads = k.pick("threads", thread_choices(std::max<std::int64_t>(vectors, 1)));
-  const bool holds = shape.constant && shape.columns <= kMostTried * shares.blocks && (keeps || k.pick_flag("hold", fits));
+  const bool searches = looks_for_places(s);
+  const bool holds = shape.constant && shape.columns <= kMostTried * shares.blocks && (keeps || k.pick_flag("hold", fits || searches));
   if (!holds) shares.unrolled = k.pick("vectors", {4, 2, 8, 1});
-  const std::vector<NestInfo> reductions = updates(s);
-  if (std::any_of(reductions.begin(), reductions.end(), has_place)) {
+  if (searches) {
     // 2: one condition for all lanes of a thread; 1: one for each; 0: the place is carried along.
     const std::int64_t search = k.pick("value_first", {1, 2, 0});
     shares.value_first = search > 0;
