@@ -6,7 +6,10 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 import loopwright as lw  # noqa: E402
+from conftest import why_not  # noqa: E402
 from loopwright import accuracy, torch_backend  # noqa: E402
+
+on_cpu = pytest.mark.skipif(bool(why_not("cpu")), reason=why_not("cpu") or "")
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +20,7 @@ def restored():
     torch.backends.cuda.matmul.fp32_precision = before
 
 
+@on_cpu
 def test_what_pytorch_is_set_to_counts_on_cuda_alone():
     matmul = torch.backends.cuda.matmul
     for setting, expected in (("highest", "strict"), ("high", "tf32"), ("medium", "tf32")):
@@ -40,6 +44,7 @@ def accuracy_of(graph):
 
 
 @torch.no_grad()
+@on_cpu
 def test_a_named_accuracy_reaches_the_graph_of_either_door():
     linear, x = nn.Linear(16, 8), torch.randn(4, 16)
     for asked in (None, "strict", "tf32"):
@@ -57,6 +62,7 @@ def test_a_named_accuracy_reaches_the_graph_of_either_door():
             assert accuracy_of(seen[-1]) == asked
 
 
+@on_cpu
 def test_training_takes_it_forward_and_backward():
     module, x = nn.Sequential(nn.Linear(16, 8), nn.Tanh()), torch.randn(4, 16)
 
@@ -68,6 +74,7 @@ def test_training_takes_it_forward_and_backward():
     assert [accuracy_of(graph) for graph in call.graphs] == ["tf32", "tf32"]
 
 
+@on_cpu
 def test_an_unknown_accuracy_is_refused_by_both_doors():
     with pytest.raises(lw.ArgumentError, match="tf32"):
         lw.compile(nn.Linear(4, 4), accuracy="fast")
