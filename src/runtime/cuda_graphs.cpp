@@ -92,6 +92,7 @@ ErrorCode CudaThreadGraphs::record(const LoadedArtifact& loaded, const KernelCal
 }
 
 ErrorCode CudaThreadGraphs::launch(const GraphCall& call, bool may_replay) noexcept {
+  last_by_graph_ = false;
   if (records_.size() < kFewestGraphLaunches) return issue_all(call.stream);
   Executable* const found = find(call.stream);
   Executable& e = found != nullptr ? *found : make_room();
@@ -104,7 +105,7 @@ ErrorCode CudaThreadGraphs::launch(const GraphCall& call, bool may_replay) noexc
     if (++e.calls >= kCallsBeforeGraph && code == ErrorCode::ok) build(e);
     return code;
   }
-  const std::size_t moved = count_moved(e);
+  const std::size_t moved = last_moved_ = count_moved(e);
   if (!e.cost.prefers_graph(moved)) return issue_timed(e);
   e.may_replay = false;
   if (moved > 0 && set_moved(e, moved) != cuda::kSuccess) {
@@ -115,6 +116,7 @@ ErrorCode CudaThreadGraphs::launch(const GraphCall& call, bool may_replay) noexc
   const auto from = Clock::now();
   const ErrorCode code = launch_graph(e);
   e.cost.note_replay(ns_since(from));
+  last_by_graph_ = true;
   e.may_replay = may_replay && code == ErrorCode::ok;
   std::copy_n(call.pointers, sizes_.pointers, e.pointers.begin());
   std::copy_n(call.symbols, sizes_.symbols, e.symbols.begin());

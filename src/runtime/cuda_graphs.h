@@ -36,6 +36,9 @@ class CudaThreadGraphs final : public ThreadGraphs {
   void start() noexcept { records_.clear(); }
   /// Of the last call that recorded; they point into its tables, which the thread's next call writes over.
   std::span<const CudaLaunchRecord> records() const { return records_; }
+  /// Of the last call that recorded: nodes that had other parameters, and whether it was launched as a graph.
+  std::size_t last_moved() const { return last_moved_; }
+  bool last_by_graph() const { return last_by_graph_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -86,6 +89,8 @@ class CudaThreadGraphs final : public ThreadGraphs {
   std::vector<CudaLaunchRecord> records_;
   std::array<Executable, kMostGraphs> executables_;
   std::uint64_t uses_ = 0;
+  std::size_t last_moved_ = 0;
+  bool last_by_graph_ = false;
 };
 
 class CudaGraphs final : public PlanGraphs {

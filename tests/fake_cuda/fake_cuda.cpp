@@ -324,7 +324,8 @@ Status cuKernelGetAttribute(int* value, int which, cuda::Kernel, Ordinal) {
   return kOk;
 }
 Status cuKernelSetAttribute(int which, int value, cuda::Kernel kernel, Ordinal) {
-  if (which == cuda::kFunctionMaxDynamicSharedBytes) kernel->largest_shared = value;
+  // Entries that stand for the same kernel share this.
+  if (which == cuda::kFunctionMaxDynamicSharedBytes) kernel->largest_shared = std::max<long>(kernel->largest_shared, value);
   return kOk;
 }
 Status cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, cuda::Function, int threads, std::size_t) {
