@@ -2,14 +2,11 @@
 // run, in turn. Host time of one call while the queue has room; the kernel does nothing.
 //
 // Usage: bench_gpu_launch [cuda:N]. The last line is the verdict: at most 100 ns above the bare call.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "bench/support/host_time.h"
 #include "src/codegen/cuda/nvrtc.h"
 #include "src/runtime/cuda_artifact.h"
 #include "src/runtime/plan.h"
@@ -17,11 +14,8 @@
 namespace {
 
 using namespace loopwright;
-using Clock = std::chrono::steady_clock;
 namespace cuda = runtime::cuda;
 
-/// Queued before the device is waited for: far fewer than the queue holds.
-constexpr int kBatch = 200;
 constexpr int kRounds = 400;
 
 template <class T>
@@ -80,36 +74,6 @@ Plan make_plan(const std::shared_ptr<const runtime::Device>& device,
   return need(runtime::PlanAccess::make(std::move(parts)));
 }
 
-struct Contender {
-  std::string name;
-  std::function<int()> call;
-  int launches = 1;
-  std::vector<double> ns;
-};
-
-double quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
-}
-
-void measure(const runtime::CudaDevice& device, cuda::Stream stream, std::vector<Contender>& contenders) {
-  for (int round = -20; round < kRounds; ++round) {
-    for (std::size_t i = 0; i < contenders.size(); ++i) {
-      Contender& c = contenders[(i + static_cast<std::size_t>(round + 20)) % contenders.size()];
-      const int batch = kBatch / c.launches;
-      int failures = 0;
-      const auto from = Clock::now();
-      for (int k = 0; k < batch; ++k) failures |= c.call();
-      const double ns = std::chrono::duration<double, std::nano>(Clock::now() - from).count() / batch;
-      if (failures != 0 || device.wait(stream) != ErrorCode::ok) {
-        std::fprintf(stderr, "%s failed: %s\n", c.name.c_str(), device.describe_failure().c_str());
-        std::exit(1);
-      }
-      if (round >= 0) c.ns.push_back(ns);
-    }
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -138,7 +102,7 @@ int main(int argc, char** argv) {
     return
         [&plan, &pointers, &n, stream] { return plan.launch(pointers, &n, stream) == ErrorCode::ok ? 0 : 1; };
   };
-  std::vector<Contender> contenders;
+  std::vector<bench::HostCall> contenders;
   contenders.push_back({"bare cuLaunchKernelEx",
                         [&] { return driver.launch(&config, function, parameters, nullptr); },
                         1,
@@ -147,18 +111,18 @@ int main(int argc, char** argv) {
   contenders.push_back({"Plan::launch, 32 ranges", launch(many), 1, {}});
   contenders.push_back({"Plan::launch, 4 kernels and an arena", launch(chain), 4, {}});
   contenders.push_back({"bare, again", contenders[0].call, 1, {}});
-  measure(*device, stream, contenders);
+  bench::time_calls(*device, stream, kRounds, contenders);
 
-  const double bare = quantile(contenders[0].ns, 0.5);
+  const double bare = contenders[0].quantile(0.5);
   std::printf("%s, driver for CUDA %s, %d rounds of %d launches in turn\n\n", device->info().name.c_str(),
-              driver.version_text().c_str(), kRounds, kBatch);
+              driver.version_text().c_str(), kRounds, bench::kBatchedLaunches);
   std::printf("%-40s %10s %10s %10s %14s\n", "call", "median ns", "p10", "p90", "above bare");
-  for (const Contender& c : contenders) {
-    const double per = quantile(c.ns, 0.5) / c.launches;
-    std::printf("%-40s %10.1f %10.1f %10.1f %11.1f ns%s\n", c.name.c_str(), quantile(c.ns, 0.5),
-                quantile(c.ns, 0.1), quantile(c.ns, 0.9), per - bare, c.launches > 1 ? " a kernel" : "");
+  for (const bench::HostCall& c : contenders) {
+    const double per = c.quantile(0.5) / c.launches;
+    std::printf("%-40s %10.1f %10.1f %10.1f %11.1f ns%s\n", c.name.c_str(), c.quantile(0.5),
+                c.quantile(0.1), c.quantile(0.9), per - bare, c.launches > 1 ? " a kernel" : "");
   }
-  const double above = quantile(contenders[2].ns, 0.5) - bare;
+  const double above = contenders[2].quantile(0.5) - bare;
   std::printf("\nrange lookup and launch: %.1f ns above the bare call (limit 100): %s\n", above,
               above <= 100 ? "ok" : "TOO SLOW");
   return above <= 100 ? 0 : 3;

@@ -109,6 +109,11 @@ class Plan {
   /// the call returns when everything is queued. May be captured into a CUDA graph; what is captured on one stream
   /// shares workspace, so that its replays must not overlap. On the CPU `stream` is not looked at.
   ErrorCode launch(void* const* pointers, const std::int64_t* symbols, void* stream = nullptr) const noexcept;
+  /// `launch` for calls that repeat: on a GPU the kernels of the call go as one CUDA graph where that takes the host less
+  /// (docs/runtime.md, Graphs), with the same results, errors and workspace. Pointers and symbols may be others at every
+  /// call; tensors are used where they are. The first calls and those that meet new sizes may allocate; no lock, no
+  /// exception. On a stream that is captured, on the CPU and for plans of few kernels it is `launch`.
+  ErrorCode launch_graph(void* const* pointers, const std::int64_t* symbols, void* stream = nullptr) const noexcept;
 
   const PlanSpec& spec() const;
   /// What serves one kernel at given sizes.

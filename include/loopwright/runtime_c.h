@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define LOOPWRIGHT_C_VERSION 2 /* grows when functions or trailing struct members are added; none ever go */
+#define LOOPWRIGHT_C_VERSION 3 /* grows when functions or trailing struct members are added; none ever go */
 
 enum { LOOPWRIGHT_OK = 0 };
 
@@ -116,6 +116,8 @@ int32_t loopwright_launch(const loopwright_plan* plan, void* const* pointers, co
  * queued, `run` when it is done. */
 int32_t loopwright_run_on(const loopwright_plan* plan, const loopwright_tensor* tensors, int32_t count, void* stream);
 int32_t loopwright_launch_on(const loopwright_plan* plan, void* const* pointers, const int64_t* symbols, void* stream);
+/* Plan::launch_graph: `launch_on` for calls that repeat, as one CUDA graph where that takes the host less. */
+int32_t loopwright_launch_graph(const loopwright_plan* plan, void* const* pointers, const int64_t* symbols, void* stream);
 
 /* Text for people; free it with loopwright_free_text. */
 int32_t loopwright_explain(const loopwright_plan* plan, const int64_t* symbols, int32_t count, char** text);

@@ -60,11 +60,14 @@ class Call:
     `details`. Of these, ``_miss(values, error, seen)`` is asked when no program fits: it may `add` one and return None, or return where a
     tensor is that requires a gradient, as a source of `add`; then, and as long as that tensor does, ``_differentiate(values)`` gives the
     result. `nesting` 1: ``_call_nested(values, out, stream)`` takes calls with lists, tuples or dicts as arguments; 2:
-    ``_call_unbound(positional, named)`` takes every call."""
-    def __new__(cls, names: tuple[str, ...], defaults: tuple[Any, ...], details: Any, nesting: int = 0) -> Call: ...
+    ``_call_unbound(positional, named)`` takes every call. `by_graph`: what a call launches on a GPU may go as one CUDA graph."""
+    def __new__(cls, names: tuple[str, ...], defaults: tuple[Any, ...], details: Any, nesting: int = 0,
+                by_graph: bool = False) -> Call: ...
     def __call__(self, *arguments: Any, out: Any = None, stream: int | None = None, **named: Any) -> Any: ...
     @property
     def details(self) -> Any: ...
+    @property
+    def by_graph(self) -> bool: ...
     def add(self, plan: Plan, sources: list[Any], guards: list[tuple[Any, Any, Any]], constants: list[tuple[int, Any]],
             returned: list[tuple[str, Any]], unflatten: Callable[[tuple[Any, ...]], Any] | None) -> None:
         """One more way to serve calls. `sources`, one for each input of the plan: an argument's position, (dict, key), or (tensor,).

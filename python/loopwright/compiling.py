@@ -40,7 +40,7 @@ def _parse_dynamic(dynamic):
 class Compiled:
     """What a compiled callable knows of itself. Attributes of the callable are read from here."""
 
-    def __init__(self, target, dynamic, db, accuracy, on_miss, retrace):
+    def __init__(self, target, dynamic, db, accuracy, on_miss, retrace, by_graph):
         import torch
 
         self.target = target
@@ -48,6 +48,7 @@ class Compiled:
         self.accuracy = accuracy
         self.on_miss = on_miss
         self.retrace = retrace
+        self.by_graph = by_graph
         self.declared = None if dynamic is None else _parse_dynamic(dynamic)
         self.programs = []
         self.training = None  # made by the first call that a gradient flows through
@@ -71,7 +72,7 @@ class Compiled:
 
     def make_call(self):
         defaults = tuple(... if p.default is p.empty else p.default for p in self.parameters)
-        self.call = _core.Call(tuple(self.names), defaults, self, 2 if self.takes_any else 1)
+        self.call = _core.Call(tuple(self.names), defaults, self, 2 if self.takes_any else 1, self.by_graph)
         return self.call
 
     def arrange(self, values):
@@ -181,7 +182,7 @@ class Compiled:
             self._check_declared(values)
         with self._lock:
             if self.training is None:
-                self.training = Training(self.target, self.arrange, self.databases, self.on_miss, self.accuracy)
+                self.training = Training(self.target, self.arrange, self.databases, self.on_miss, self.accuracy, self.by_graph)
             training = self.training
         return training(self.names, values, self.declared or {})
 
@@ -272,7 +273,14 @@ class Compiled:
         return error
 
 
-def compile(target=None, *, dynamic=None, db=None, accuracy=None, on_miss="jit", retrace=False):
+def check_mode(mode):
+    """Whether calls go by CUDA graphs. Raises ArgumentError for another mode than there are."""
+    if mode not in (None, "default", "reduce-overhead"):
+        raise _errors.make("bad_argument", f"bad_argument: mode {mode!r}\n  works: \"default\" or \"reduce-overhead\"")
+    return mode == "reduce-overhead"
+
+
+def compile(target=None, *, dynamic=None, db=None, accuracy=None, on_miss="jit", retrace=False, mode=None):
     """A callable that computes what the function or module `target` does, by generated kernels.
 
     It is traced at the first call, on the arguments of that call, and reads parameters and buffers anew at each call, so
@@ -286,6 +294,8 @@ def compile(target=None, *, dynamic=None, db=None, accuracy=None, on_miss="jit",
     tuned kernel, "default" and "strict" as in `load`. `accuracy`: "strict", no worse than float32 arithmetic with one
     rounding a tensor; "tf32", products of float32 tensors may round their factors as TF32 does; None, what PyTorch is set to for
     CUDA when the function is traced (`torch.set_float32_matmul_precision`), and strict on a CPU. `retrace`: whether another dtype, device, rank or plain value is traced again instead of an error.
+    `mode`: "reduce-overhead" launches the kernels of calls that repeat as one CUDA graph where that takes the host less (docs/runtime.md,
+    Graphs); results, memory and what a call may be given stay as they are. On a CPU it changes nothing.
 
     Arguments may be lists, tuples and dicts that hold tensors, and the function may take ``*args`` and ``**kwargs``: each structure is
     traced of its own. There `dynamic` names a tensor as ``"x[0]"`` or all of an argument as ``"x"``.
@@ -299,13 +309,15 @@ def compile(target=None, *, dynamic=None, db=None, accuracy=None, on_miss="jit",
     Raises Unsupported naming ops and source lines that are not covered; ArgumentError naming the argument that does not fit.
     """
     if target is None:
-        return functools.partial(compile, dynamic=dynamic, db=db, accuracy=accuracy, on_miss=on_miss, retrace=retrace)
+        return functools.partial(compile, dynamic=dynamic, db=db, accuracy=accuracy, on_miss=on_miss, retrace=retrace,
+                                 mode=mode)
     _accuracy.check(accuracy)
     if on_miss not in ("jit", "default", "strict"):
         raise _errors.make("bad_argument", f"bad_argument: on_miss {on_miss!r}\n  works: \"jit\", \"default\" or \"strict\"")
+    by_graph = check_mode(mode)
     if not callable(target):
         raise TypeError(f"compile takes a function or a torch.nn.Module, not {type(target).__name__}")
-    return Compiled(target, dynamic, db, accuracy, on_miss, retrace).make_call()
+    return Compiled(target, dynamic, db, accuracy, on_miss, retrace, by_graph).make_call()
 
 
 def coverage():

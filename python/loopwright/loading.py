@@ -2,6 +2,7 @@
 import inspect
 
 from . import _core, _errors, database, keeping
+from .compiling import check_mode
 from .report import Made, whole_piece
 
 
@@ -45,12 +46,12 @@ class Loaded:
         raise TypeError(f"{self!r} holds machine code and cannot be copied or pickled; ship the database and load again")
 
 
-def load(graph, db=None, on_miss=None, device="cpu"):
+def load(graph, db=None, on_miss=None, device="cpu", mode=None):
     """A callable for `graph`: a Graph, or the name (or digest) of a plan in the databases `db`, most important first.
 
     `on_miss` says what happens at sizes that no tuned range serves: "strict" fails, "default" takes the general variant
     of the database, "jit" compiles the default schedule. None is "jit" for a Graph and "default" for a name, which needs no
-    compiler. `device`: "cpu", "cuda" or "cuda:N".
+    compiler. `device`: "cpu", "cuda" or "cuda:N". `mode`: "reduce-overhead" as in `compile`.
 
     The callable takes the graph's inputs in order or by name: NumPy arrays and buffers (CPU), torch tensors, or any DLPack
     producer. It returns one array or a tuple, of the kind of the inputs; `out=` gives where to write instead; `stream=`
@@ -59,7 +60,7 @@ def load(graph, db=None, on_miss=None, device="cpu"):
 
     Raises NotFound for an unknown name or without a variant, Unsupported for a device that is not there.
     """
-    paths = database.list_paths(db)
+    paths, by_graph = database.list_paths(db), check_mode(mode)
     if isinstance(graph, _core.Graph):
         plan = keeping.plan_graph(graph, paths, on_miss or "jit", device)
     elif isinstance(graph, str):
@@ -69,7 +70,7 @@ def load(graph, db=None, on_miss=None, device="cpu"):
     names = tuple(plan.inputs)
     if set(names) & {"out", "stream"}:
         raise _errors.make("unsupported", "unsupported: an input named out or stream, which are arguments of every call")
-    call = _core.Call(names, (...,) * len(names), Loaded(plan, graph, device))
+    call = _core.Call(names, (...,) * len(names), Loaded(plan, graph, device), 0, by_graph)
     count = len(plan.outputs)
     call.add(plan, list(range(len(names))), [], [], [("output", i) for i in range(count)], None if count == 1 else tuple)
     return call

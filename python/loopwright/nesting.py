@@ -30,7 +30,7 @@ class Flat(Compiled):
     def __init__(self, whole, spec, leaves):
         self.whole, self.spec = whole, spec
         self.target, self.accuracy, self.on_miss, self.retrace = whole.target, whole.accuracy, whole.on_miss, whole.retrace
-        self.databases = whole.databases
+        self.databases, self.by_graph = whole.databases, whole.by_graph
         self.__signature__, self.__name__, self.__doc__ = whole.__signature__, whole.__name__, whole.__doc__
         self.programs, self.training, self.nested, self._lock = [], None, [], threading.RLock()
         self.names, self.declared = [], None if whole.declared is None else {}
@@ -42,7 +42,7 @@ class Flat(Compiled):
             of_argument = {d: s for d, s in whole.declared.get(path[0].key, {}).items() if len(path) == 1 or d < leaf.dim()}
             if dims := {**of_argument, **whole.declared.get(name, {})}:
                 self.declared[name] = dims
-        self.call = _core.Call(tuple(self.names), (...,) * len(self.names), self)
+        self.call = _core.Call(tuple(self.names), (...,) * len(self.names), self, 0, self.by_graph)
 
     def arrange(self, values):
         arguments = pytree.tree_unflatten(list(values), self.spec)

@@ -29,21 +29,20 @@ class Settings:
     databases: list
     on_miss: str
     accuracy: str | None = None  # as accuracy.choose takes it
+    by_graph: bool = False  # calls may be launched as CUDA graphs
     compilation: Compilation = field(default_factory=Compilation)
 
 
 def backend(module, example_inputs, **keywords):
     """The backend. `options={"db": path or paths, "on_miss": "jit" | "default" | "strict", "accuracy": "strict" | "tf32"}`;
-    without an accuracy what PyTorch is set to when the graph is compiled."""
+    without an accuracy what PyTorch is set to when the graph is compiled. `mode="reduce-overhead"` as in `loopwright.compile`."""
     options = dict(keywords.get("options") or {})
     unknown = set(options) - {"db", "on_miss", "accuracy"}
     if unknown or set(keywords) - {"options", "mode"}:
         raise _errors.make("bad_argument", f"bad_argument: torch.compile options {sorted(unknown)}\n  works: db, on_miss and accuracy")
-    if keywords.get("mode") == "reduce-overhead" and "mode" not in _warned:
-        _warned.add("mode")
-        log.warning("mode=\"reduce-overhead\" has no effect: plans have no CUDA graphs yet")
     return compile_dynamo(module, example_inputs, Settings(
-        database.list_paths(options.get("db")), options.get("on_miss", "jit"), check(options.get("accuracy"))))
+        database.list_paths(options.get("db")), options.get("on_miss", "jit"), check(options.get("accuracy")),
+        keywords.get("mode") == "reduce-overhead"))
 
 
 @functools.cache
@@ -201,7 +200,7 @@ class Part:
         names = tuple(f"a{i}" for i in range(len(self.inputs) + len(self.carriers)))
         self.made, self.trouble = [], ""  # Made; why calls run in PyTorch
         self.broken, self.computes = False, True
-        self.call = _core.Call(names, (...,) * len(names), self)
+        self.call = _core.Call(names, (...,) * len(names), self, 0, settings.by_graph)
 
     def __call__(self, *arguments):
         if not self.broken:

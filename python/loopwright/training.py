@@ -10,8 +10,8 @@ from .tracing import name_of
 class Training:
     """A function or module with gradients. """
 
-    def __init__(self, target, arrange, databases, on_miss, accuracy):
-        settings = Settings(databases, on_miss, accuracy)
+    def __init__(self, target, arrange, databases, on_miss, accuracy, by_graph):
+        settings = Settings(databases, on_miss, accuracy, by_graph)
         self.compilation = settings.compilation
         self.arrange = arrange
         # A module's own call: torch.compile of the module would put another one around it.

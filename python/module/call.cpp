@@ -30,6 +30,7 @@ struct Call {
   std::vector<std::shared_ptr<const Traced>>* traced;
   /// Whether the details take calls with lists, tuples and dicts as arguments (`_call_nested`), or every call.
   int nesting;
+  char by_graph;  ///< Plan::launch_graph instead of launch
   Source* trained;  ///< the tensor that the last call with a gradient was seen to require one of
 };
 
@@ -122,7 +123,8 @@ bool check_written(const Traced& traced, const Inputs& inputs) {
   return true;
 }
 
-bool launch(const Traced& traced, void* const* pointers, const std::int64_t* symbols, void* stream) {
+bool launch(const Traced& traced, bool by_graph, void* const* pointers, const std::int64_t* symbols,
+            void* stream) {
   const Plan& plan = traced.program.plan();
   ErrorCode code;
   if (traced.program.device().type == kDLCPU) {
@@ -130,7 +132,7 @@ bool launch(const Traced& traced, void* const* pointers, const std::int64_t* sym
     Py_BEGIN_ALLOW_THREADS code = plan.launch(pointers, symbols, stream);
     Py_END_ALLOW_THREADS
   } else {
-    code = plan.launch(pointers, symbols, stream);
+    code = by_graph ? plan.launch_graph(pointers, symbols, stream) : plan.launch(pointers, symbols, stream);
   }
   if (code == ErrorCode::ok) return true;
   std::string sizes;
@@ -164,7 +166,7 @@ PyObject* collect(const Traced& traced, const Outputs& outputs, const Bound& bou
 }
 
 /// Null with a Python exception, or with a mismatch and none.
-PyObject* serve(const Traced& traced, const Bound& bound, Mismatch& mismatch, nb::object* message) {
+PyObject* serve(const Traced& traced, bool by_graph, const Bound& bound, Mismatch& mismatch, nb::object* message) {
   std::int64_t symbols[kMaxSymbols];
   Inputs inputs(traced.program.input_count());
   if (!inputs.read(traced, bound.arguments, mismatch, symbols)) {
@@ -183,7 +185,7 @@ PyObject* serve(const Traced& traced, const Bound& bound, Mismatch& mismatch, nb
   if (!(bound.out != nullptr ? outputs.take(bound.out, pointers + inputs.count())
                              : outputs.make(pointers + inputs.count())) ||
       (traced.program.writes_inputs() && !check_written(traced, inputs)) ||
-      !find_stream(traced.program, inputs, bound, stream) || !launch(traced, pointers, symbols, stream) ||
+      !find_stream(traced.program, inputs, bound, stream) || !launch(traced, by_graph, pointers, symbols, stream) ||
       !outputs.wrap())
     return nullptr;
   return collect(traced, outputs, bound);
@@ -261,7 +263,7 @@ Answer ask_for_more(Call& self, const Bound& bound) {
     const std::shared_ptr<const Traced> first = self.traced->front();
     Mismatch mismatch;
     nb::object message;
-    if (PyObject* served = serve(*first, bound, mismatch, &message)) {
+    if (PyObject* served = serve(*first, self.by_graph != 0, bound, mismatch, &message)) {
       Py_DECREF(served);
       PyErr_SetString(PyExc_RuntimeError, "arguments changed during the call");
       return Answer::failed;
@@ -289,7 +291,7 @@ PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObj
       for (std::size_t i = self.traced->size(); i-- > 0;) {  // the newest is the likeliest
         const std::shared_ptr<const Traced> traced = (*self.traced)[i];
         Mismatch mismatch;
-        if (PyObject* result = serve(*traced, bound, mismatch, nullptr)) return result;
+        if (PyObject* result = serve(*traced, self.by_graph != 0, bound, mismatch, nullptr)) return result;
         if (PyErr_Occurred() != nullptr) {
           if (self.nesting != kContainers || !holds_containers(self, bound)) return nullptr;
           PyErr_Clear();
@@ -319,8 +321,9 @@ PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObj
 
 PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *names, *defaults, *details;
-  int nesting = 0;
-  if (!PyArg_ParseTuple(args, "O!O!O|i", &PyTuple_Type, &names, &PyTuple_Type, &defaults, &details, &nesting))
+  int nesting = 0, by_graph = 0;
+  if (!PyArg_ParseTuple(args, "O!O!O|ip", &PyTuple_Type, &names, &PyTuple_Type, &defaults, &details, &nesting,
+                        &by_graph))
     return nullptr;
   if (PyTuple_GET_SIZE(names) != PyTuple_GET_SIZE(defaults)) {
     PyErr_SetString(PyExc_ValueError, "parameters with a default or ... for each");
@@ -333,6 +336,7 @@ PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   self->defaults = Py_NewRef(defaults);
   self->details = Py_NewRef(details);
   self->nesting = nesting;
+  self->by_graph = static_cast<char>(by_graph);
   self->traced = new (std::nothrow) std::vector<std::shared_ptr<const Traced>>;
   self->trained = new (std::nothrow) Source;
   if (self->traced == nullptr || self->trained == nullptr) {
@@ -436,6 +440,7 @@ PyMethodDef methods[] = {{"add", add, METH_VARARGS, "Adds one way to serve calls
 PyGetSetDef properties[] = {{"__doc__", get_doc, nullptr, nullptr, nullptr},
                             {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Call, vectorcall), READONLY, nullptr},
+                         {"by_graph", T_BOOL, offsetof(Call, by_graph), READONLY, nullptr},
                          {"details", T_OBJECT, offsetof(Call, details), READONLY, nullptr},
                          {nullptr, 0, 0, 0, nullptr}};
 

@@ -231,6 +231,12 @@ int32_t loopwright_launch_on(const loopwright_plan* plan, void* const* pointers,
   return static_cast<std::int32_t>(plan->plan.launch(pointers, symbols, stream));
 }
 
+int32_t loopwright_launch_graph(const loopwright_plan* plan, void* const* pointers, const int64_t* symbols,
+                                void* stream) {
+  if (plan == nullptr) return static_cast<std::int32_t>(ErrorCode::wrong_arguments);
+  return static_cast<std::int32_t>(plan->plan.launch_graph(pointers, symbols, stream));
+}
+
 int32_t loopwright_launch(const loopwright_plan* plan, void* const* pointers, const int64_t* symbols) {
   return loopwright_launch_on(plan, pointers, symbols, nullptr);
 }

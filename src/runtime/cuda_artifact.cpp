@@ -165,6 +165,7 @@ Status CudaArtifact::add_step(const CudaInfo& info, const Artifact& artifact, co
     for (int d = 0; d < 3; ++d) attribute.cluster[d] = static_cast<std::uint32_t>(launch.cluster[d]);
   }
   if (launch.programmatic_dependent || launch.takes_overlap) {
+    step.has_edge = true;
     step.overlaps_in_flight_alone = !launch.programmatic_dependent;
     cuda::LaunchAttribute& attribute = step.attributes[step.config.attribute_count++];
     attribute.id = cuda::LaunchAttribute::programmatic_serialization;

@@ -21,7 +21,8 @@ class CudaArtifact final : public LoadedArtifact {
     std::array<FastSize, 3> grid;
     FastSize shared_bytes;
     bool fixed = false;  ///< grid and shared bytes are constants
-    /// Larger grids wait for the launch before: the last of the attributes is left out.
+    bool has_edge = false;  ///< the last of the attributes: it may begin before the launch in front is over
+    /// Larger grids wait for the launch before: that attribute is left out.
     std::uint64_t most_overlapped = UINT64_MAX;
     std::array<cuda::LaunchAttribute, 2> attributes{};
     TensorMaps maps;

@@ -1,47 +1,13 @@
 #include "src/runtime/cuda_device.h"
 
-#include <array>
 #include <map>
 #include <mutex>
 
-#include "src/runtime/cuda_artifact.h"
+#include "src/runtime/cuda_graphs.h"
+#include "src/runtime/cuda_launch.h"
 
 namespace loopwright::runtime {
 namespace {
-
-/// The driver's word on the calling thread's last failure.
-constinit thread_local cuda::Status last_failure = cuda::kSuccess;
-
-constexpr std::int64_t kLargestGrid[3] = {INT32_MAX, 65535, 65535};
-
-/// Fills in what depends on the call. False when nothing has to run or the grid cannot be (`code` says which).
-bool fill_config(const CudaArtifact::Step& step, const std::int64_t* symbols, cuda::LaunchConfig& config,
-                 ErrorCode& code) noexcept {
-  if (!step.fixed) {
-    config.shared_bytes = static_cast<std::uint32_t>(step.shared_bytes.evaluate(symbols));
-    for (int d = 0; d < 3; ++d) {
-      const std::int64_t blocks = step.grid[d].evaluate(symbols);
-      if (blocks > kLargestGrid[d]) [[unlikely]] {
-        code = ErrorCode::launch_failed;
-        last_failure = cuda::kInvalidValue;
-        return false;
-      }
-      config.grid[d] = blocks > 0 ? static_cast<std::uint32_t>(blocks) : 0;
-    }
-  }
-  return config.grid[0] != 0 && config.grid[1] != 0 && config.grid[2] != 0;
-}
-
-/// The calling thread may have no current context, or another device's: what fails for that is tried again with the right
-/// one.
-template <class Call>
-cuda::Status call_in_context(const CudaDriver& driver, cuda::Context context, Call call) noexcept {
-  const cuda::Status status = call();
-  if (status != cuda::kInvalidContext && status != cuda::kInvalidHandle) [[likely]]
-    return status;
-  const CurrentContext current(driver, context);
-  return current.status() != cuda::kSuccess ? current.status() : call();
-}
 
 /// Devices in use, so that plans of one GPU share its arenas.
 struct OpenDevices {
@@ -81,60 +47,18 @@ Result<std::shared_ptr<const LoadedArtifact>> CudaDevice::load(const Artifact& a
 }
 
 std::byte* CudaDevice::reserve(MemoryKind kind, std::int64_t bytes, void* stream) const noexcept {
-  return memory_->reserve(kind, bytes, stream, last_failure);
+  return memory_->reserve(kind, bytes, stream, last_cuda_failure());
 }
-
-namespace {
-
-/// The bits of CudaLaunch::takes_overlap. Launches share the device only where all of them fit: blocks that find room on a
-/// few multiprocessors alone are slower there than if they had waited.
-std::int64_t join_flight(const CudaArtifact::Step& step, std::uint64_t blocks, Flight& flight) noexcept {
-  const double part = step.part_of_block * static_cast<double>(blocks);
-  const bool fits = step.takes_overlap && flight.filled > 0 && flight.filled + part <= 1;
-  flight.filled = fits ? flight.filled + part : part;
-  return (fits ? 1 : 0) + (flight.goes_on && flight.filled <= 0.5 ? 2 : 0);
-}
-
-}  // namespace
 
 ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& call) const noexcept {
-  const auto& artifact = static_cast<const CudaArtifact&>(loaded);
-  // Every parameter is an address or an int64 that lies in the caller's tables: the driver reads it there.
-  void* parameters[kMaxCudaParameters + kMostTensorMaps + 1];
-  const std::size_t buffers = artifact.buffer_count();
-  for (std::size_t i = 0; i < buffers; ++i) parameters[i] = const_cast<void**>(&call.buffers[i]);
-  for (std::size_t i = 0; i < artifact.symbol_count(); ++i)
-    parameters[buffers + i] = const_cast<std::int64_t*>(&call.symbols[i]);
-  for (const CudaArtifact::Step& step : artifact.steps()) {
-    cuda::LaunchConfig config = step.config;
-    config.stream = static_cast<cuda::Stream>(call.stream);
-    ErrorCode code = ErrorCode::ok;
-    if (!fill_config(step, call.symbols, config, code)) {
-      if (code != ErrorCode::ok) return code;
-      continue;
-    }
-    const std::uint64_t blocks = std::uint64_t{config.grid[0]} * config.grid[1] * config.grid[2];
-    const std::int64_t overlap = call.flight == nullptr ? 0 : join_flight(step, blocks, *call.flight);
-    if (blocks > step.most_overlapped || (step.overlaps_in_flight_alone && (overlap & 1) == 0)) --config.attribute_count;
-    EncodedMaps maps;
-    if (step.maps.size() > 0) {
-      const cuda::Status encoded = call_in_context(
-          driver_, context_, [&] { return step.maps.encode(driver_, call.buffers, call.symbols, maps); });
-      if (encoded != cuda::kSuccess) {
-        last_failure = encoded;
-        return ErrorCode::launch_failed;
-      }
-      for (std::size_t i = 0; i < step.maps.size(); ++i) parameters[buffers + artifact.symbol_count() + i] = &maps[i];
-    }
-    if (step.takes_overlap) parameters[buffers + artifact.symbol_count() + step.maps.size()] = const_cast<std::int64_t*>(&overlap);
-    const cuda::Status status = call_in_context(
-        driver_, context_, [&] { return driver_.launch(&config, step.function, parameters, nullptr); });
-    if (status == cuda::kSuccess) [[likely]]
-      continue;
-    last_failure = status;
-    return status == cuda::kOutOfMemory ? ErrorCode::out_of_memory : ErrorCode::launch_failed;
-  }
-  return ErrorCode::ok;
+  return for_each_launch(static_cast<const CudaArtifact&>(loaded), call, [&](const CudaLaunchRecord& record) {
+    return issue(driver_, context_, record, call.stream);
+  });
+}
+
+std::unique_ptr<PlanGraphs> CudaDevice::make_graphs(const GraphSizes& sizes) const {
+  if (!driver_.makes_graphs() || sizes.launches < kFewestGraphLaunches) return nullptr;
+  return std::make_unique<CudaGraphs>(*this, sizes);
 }
 
 ErrorCode CudaDevice::wait(void* stream) const noexcept {
@@ -143,14 +67,15 @@ ErrorCode CudaDevice::wait(void* stream) const noexcept {
                                   ? current.status()
                                   : driver_.wait_stream(static_cast<cuda::Stream>(stream));
   if (status == cuda::kSuccess) return ErrorCode::ok;
-  last_failure = status;
+  last_cuda_failure() = status;
   return ErrorCode::launch_failed;
 }
 
 std::string CudaDevice::describe_failure() const {
-  if (last_failure == cuda::kSuccess) return {};
-  std::string text = driver_.describe(last_failure);
-  if (is_context_lost(last_failure))
+  const cuda::Status failure = last_cuda_failure();
+  if (failure == cuda::kSuccess) return {};
+  std::string text = driver_.describe(failure);
+  if (is_context_lost(failure))
     text += "; the device memory of this process is lost, and the process has to be started again";
   return text;
 }

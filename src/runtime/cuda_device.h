@@ -22,6 +22,7 @@ class CudaDevice final : public Device {
   std::int32_t scratch_workers() const override { return 0; }
   std::byte* reserve(MemoryKind kind, std::int64_t bytes, void* stream) const noexcept override;
   ErrorCode launch(const LoadedArtifact& loaded, const KernelCall& call) const noexcept override;
+  std::unique_ptr<PlanGraphs> make_graphs(const GraphSizes& sizes) const override;
   ErrorCode wait(void* stream) const noexcept override;
   Status check_memory(std::uintptr_t address, std::int64_t bytes) const override;
   std::string describe_failure() const override;

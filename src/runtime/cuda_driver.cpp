@@ -65,6 +65,11 @@ const char* fill_table(const SharedLibrary& library, CudaDriver& d) {
   library.find("cuTensorMapEncodeTiled", &d.encode_tensor_map);
   library.find("cuKernelGetParamInfo", &d.parameter_info);
   library.find("cuOccupancyMaxActiveBlocksPerMultiprocessor", &d.occupancy);
+  library.find("cuGraphCreate", &d.create_graph);
+  library.find("cuGraphAddKernelNode_v2", &d.add_kernel_node);
+  library.find("cuGraphKernelNodeSetAttribute", &d.set_node_attribute);
+  library.find("cuGraphAddDependencies_v2", &d.add_edges);
+  library.find("cuGraphExecKernelNodeSetParams_v2", &d.set_exec_node);
   return missing;
 }
 

@@ -25,6 +25,7 @@ using Stream = struct StreamOpaque*;
 using Event = struct EventOpaque*;
 using Graph = struct GraphOpaque*;
 using GraphExec = struct GraphExecOpaque*;
+using GraphNode = struct GraphNodeOpaque*;
 
 inline constexpr Status kSuccess = 0;
 inline constexpr Status kInvalidValue = 1;
@@ -82,6 +83,23 @@ struct LaunchConfig {  ///< CUlaunchConfig
   Stream stream;
   LaunchAttribute* attributes;
   std::uint32_t attribute_count;
+};
+struct KernelNode {  ///< CUDA_KERNEL_NODE_PARAMS of version 2
+  Function function;
+  std::uint32_t grid[3];
+  std::uint32_t block[3];
+  std::uint32_t shared_bytes;
+  void** parameters;
+  void** extra;
+  Kernel kernel;    ///< looked at where there is no function
+  Context context;  ///< the same
+};
+struct GraphEdge {  ///< CUgraphEdgeData
+  enum Kind : unsigned char { full = 0, programmatic = 1 };
+  /// Of the node in front: when it is over, or when all of its blocks have let the next one begin.
+  unsigned char from_port, to_port;
+  unsigned char kind;
+  unsigned char reserved[5];
 };
 struct Uuid {
   unsigned char bytes[16];
@@ -146,6 +164,18 @@ struct CudaDriver {
   Status (*parameter_info)(cuda::Kernel, std::size_t, std::size_t* offset, std::size_t* bytes);
   /// Optional: blocks that a multiprocessor holds at once.
   Status (*occupancy)(int* blocks, cuda::Function, int threads, std::size_t shared_bytes);
+
+  // Optional, all or none (`makes_graphs`): graphs from nodes of our own. Drivers before 12.3 lack the edges.
+  Status (*create_graph)(cuda::Graph*, unsigned flags);
+  Status (*add_kernel_node)(cuda::GraphNode*, cuda::Graph, const cuda::GraphNode* after, std::size_t, const cuda::KernelNode*);
+  Status (*set_node_attribute)(cuda::GraphNode, int which, const void* value);
+  Status (*add_edges)(cuda::Graph, const cuda::GraphNode* from, const cuda::GraphNode* to, const cuda::GraphEdge*, std::size_t);
+  /// Of a node in what was instantiated: for later launches, not for those that are queued.
+  Status (*set_exec_node)(cuda::GraphExec, cuda::GraphNode, const cuda::KernelNode*);
+  bool makes_graphs() const {
+    return create_graph != nullptr && add_kernel_node != nullptr && set_node_attribute != nullptr && add_edges != nullptr &&
+           set_exec_node != nullptr;
+  }
 
   int version = 0;  ///< 1000 * major + 10 * minor of the newest CUDA it can run
   std::string path;

@@ -55,6 +55,42 @@ inline constexpr int kMemoryKinds = 2;
 /// Alignment of arenas, of the blocks in them and of scratch: two cache lines, because cores fetch lines in pairs.
 inline constexpr std::int64_t kBlockAlignment = 128;
 
+/// What two calls of a plan have to have in common so that their launches are the same.
+struct GraphCall {
+  void* const* pointers = nullptr;        ///< GraphSizes::pointers of them
+  const std::int64_t* symbols = nullptr;  ///< GraphSizes::symbols
+  std::byte* arena = nullptr;
+  std::byte* zeros = nullptr;
+  void* stream = nullptr;
+};
+/// At most, in a call of a plan.
+struct GraphSizes {
+  std::size_t pointers = 0, symbols = 0;
+  std::size_t launches = 0;
+};
+
+/// A plan's graphs of one thread. A call either replays, or records all of its kernels in order and launches.
+class ThreadGraphs {
+ public:
+  virtual ~ThreadGraphs() = default;
+  /// Hot. Launches the graph that holds the launches of this very call; `code` says how that went. False when there is none.
+  virtual bool replay(const GraphCall& call, ErrorCode& code) noexcept = 0;
+  /// Notes launches instead of queueing them; what `call` points to has to stay until `launch`. launch_failed for a grid
+  /// that cannot be.
+  virtual ErrorCode record(const LoadedArtifact& loaded, const KernelCall& call) noexcept = 0;
+  /// Queues what was noted since the last launch, by a graph or one by one. `may_replay`: calls with the same GraphCall need
+  /// not record.
+  virtual ErrorCode launch(const GraphCall& call, bool may_replay) noexcept = 0;
+};
+
+/// A plan's graphs of all threads.
+class PlanGraphs {
+ public:
+  virtual ~PlanGraphs() = default;
+  /// The calling thread's, ready to record; null where launches on this stream have to be queued one by one.
+  virtual ThreadGraphs* of_thread(void* stream) noexcept = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -72,6 +108,8 @@ class Device {
   /// Hot. Runs all launches of `loaded`, which came from this device's `load`. ok or launch_failed. On a GPU it returns
   /// when they are queued.
   virtual ErrorCode launch(const LoadedArtifact& loaded, const KernelCall& call) const noexcept = 0;
+  /// For a plan whose calls are launched by graphs; null where this device would gain nothing. The device must outlive it.
+  virtual std::unique_ptr<PlanGraphs> make_graphs(const GraphSizes&) const { return nullptr; }
   /// Returns when everything launched on the stream is done; launch_failed when something in it failed.
   virtual ErrorCode wait(void* stream) const noexcept = 0;
   /// Whether kernels of this device can use `bytes` bytes from `address` on. wrong_arguments with only `found` and

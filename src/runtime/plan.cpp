@@ -228,7 +228,7 @@ void place_buffers(Plan::State& state) {
     blocks.push_back(std::move(block));
   }
   const std::size_t tensor_blocks = blocks.size();
-  std::size_t most_workspaces = 0, most_arguments = 0;
+  std::size_t most_workspaces = 0;
   SizeExpr scratch = 0, zeroed = 0, zeroed_in_flight = 0;
   std::vector<std::size_t> owners;
   for (std::size_t k = 0; k < state.kernels.size(); ++k) {
@@ -243,7 +243,6 @@ void place_buffers(Plan::State& state) {
       largest = larger_of(largest, sum);
       zeroed_here = larger_of(zeroed_here, zeroed_sum);
       most_workspaces = std::max(most_workspaces, variant.workspaces.size());
-      most_arguments = std::max(most_arguments, variant.addresses.size());
       for (const SizeExpr& bytes : variant.loaded->scratch_bytes())
         scratch = larger_of(scratch, round_to_block(move_symbols(bytes, variant.symbols)));
     }
@@ -264,15 +263,36 @@ void place_buffers(Plan::State& state) {
   state.scratch_stride = FastSize(scratch);
   state.scratch_workers = state.scratch_stride.is_zero() ? 0 : state.device->scratch_workers();
 
-  state.most_arguments = static_cast<std::int32_t>(most_arguments);
   state.address_count = static_cast<std::int32_t>(spec.tensors.size() + most_workspaces);
-  const std::size_t words = static_cast<std::size_t>(state.address_count) + state.slot_bytes.size() +
-                            most_arguments + state.kernels.size();
-  state.table_bytes = static_cast<std::int64_t>(words * sizeof(void*));
   state.direct = state.kernels.size() == 1 && state.slot_bytes.empty() && state.scratch_workers == 0 &&
                  state.zeroed_bytes.is_zero() &&
                  std::all_of(state.kernels[0].variants.begin(), state.kernels[0].variants.end(),
                              [](const VariantState& v) { return v.takes_pointers; });
+}
+
+void size_tables(Plan::State& state) {
+  GraphSizes sizes{.pointers = static_cast<std::size_t>(state.given), .symbols = state.spec.symbols.size()};
+  std::size_t most_arguments = 0, most_symbols = 0, all_arguments = 0, all_symbols = 0;
+  for (const KernelState& kernel : state.kernels) {
+    std::size_t arguments = 0, symbols = 0, launches = 0;
+    for (const VariantState& variant : kernel.variants) {
+      arguments = std::max(arguments, variant.addresses.size());
+      symbols = std::max(symbols, variant.symbols.size());
+      launches = std::max(launches, variant.variant.artifact->launches.size());
+    }
+    most_arguments = std::max(most_arguments, arguments);
+    most_symbols = std::max(most_symbols, symbols);
+    all_arguments += arguments;
+    all_symbols += symbols;
+    sizes.launches += launches;
+  }
+  state.graphs = state.device->make_graphs(sizes);
+  const bool all = state.graphs != nullptr;  // what is recorded lies side by side
+  state.argument_count = static_cast<std::int32_t>(all ? all_arguments : most_arguments);
+  state.value_count = static_cast<std::int32_t>(all ? all_symbols : most_symbols);
+  const std::size_t words = static_cast<std::size_t>(state.address_count + state.argument_count + state.value_count) +
+                            state.slot_bytes.size() + state.kernels.size();
+  state.table_bytes = static_cast<std::int64_t>(words * sizeof(void*));
 }
 
 void find_symbol_sources(Plan::State& state) {
@@ -320,6 +340,7 @@ Result<Plan> PlanAccess::make(PlanParts parts) {
   LW_CHECK(load_variants(*state, std::move(parts.variants)));
   number_flights(*state);
   place_buffers(*state);
+  size_tables(*state);
   find_symbol_sources(*state);
   for (std::size_t k = 0; k < state->kernels.size(); ++k) {
     if (k < parts.notes.size()) state->kernels[k].notes = std::move(parts.notes[k]);

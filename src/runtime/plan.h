@@ -79,6 +79,7 @@ struct PlanAccess {
 Status load_variants(Plan::State& state, std::vector<std::vector<Variant>> variants);
 void number_flights(Plan::State& state);
 void place_buffers(Plan::State& state);
+void size_tables(Plan::State& state);
 void find_symbol_sources(Plan::State& state);
 
 }  // namespace loopwright::runtime
@@ -99,15 +100,20 @@ struct Plan::State {
   std::int32_t scratch_workers = 0;  ///< 0 when no launch needs scratch
 
   std::int32_t address_count = 0;   ///< tensors, then the workspaces of the kernel with most of them
-  std::int32_t most_arguments = 0;  ///< of any variant
+  std::int32_t argument_count = 0;  ///< arguments of the kernel with most of them; of all kernels where there are graphs
+  std::int32_t value_count = 0;     ///< the same of symbols
   std::int64_t table_bytes = 0;     ///< of the host tables of a call that is not direct
   bool direct = false;              ///< one kernel, no arena: pointers and symbols go straight through
+
+  std::unique_ptr<runtime::PlanGraphs> graphs;  ///< null where `launch_graph` is `launch`
 
   std::vector<runtime::SymbolSource> sources;  ///< in an order in which they can be solved
   std::vector<std::int32_t> unsolved;          ///< symbols that no tensor's shape determines
 
   ErrorCode launch_direct(void* const* pointers, const std::int64_t* symbols, void* stream) const noexcept;
-  ErrorCode launch_all(void* const* pointers, const std::int64_t* symbols, void* stream) const noexcept;
+  /// `recorder`: null, or what takes the launches instead of the device.
+  ErrorCode launch_all(void* const* pointers, const std::int64_t* symbols, void* stream,
+                       runtime::ThreadGraphs* recorder) const noexcept;
   bool in_range(const std::int64_t* symbols) const noexcept;
   /// Bytes of the slots alone, INT64_MAX when they do not fit; writes the offset of each unless `offsets` is null.
   std::int64_t place_slots(const std::int64_t* symbols, std::int64_t* offsets) const noexcept;

@@ -18,16 +18,18 @@ std::uint64_t join_addresses(const KernelState& kernel, void* const* addresses) 
   return bits;
 }
 
-void count_miss(const KernelState& kernel, const PlanKernel& spec, const std::int64_t* symbols) noexcept {
-  if (kernel.misses == nullptr || spec.symbols.size() > runtime::kMaxKernelSymbols) return;
+/// Whether somebody wants to know.
+bool count_miss(const KernelState& kernel, const PlanKernel& spec, const std::int64_t* symbols) noexcept {
+  if (kernel.misses == nullptr || spec.symbols.size() > runtime::kMaxKernelSymbols) return false;
   std::int64_t values[runtime::kMaxKernelSymbols] = {};
   for (std::size_t i = 0; i < spec.symbols.size(); ++i) values[i] = symbols[spec.symbols[i]];
   kernel.misses->add(values);
+  return true;
 }
 
-/// Null when no guard holds.
+/// Null when no guard holds. `counted`: set when every such call has to be counted.
 const VariantState* choose_variant(const KernelState& kernel, const PlanKernel& spec, void* const* addresses,
-                                   const std::int64_t* symbols) noexcept {
+                                   const std::int64_t* symbols, bool& counted) noexcept {
   const std::uint64_t bits = kernel.table.needs_addresses() ? join_addresses(kernel, addresses) : 0;
   const int index = kernel.table.choose(symbols, bits);
   if (index < 0) {
@@ -36,7 +38,7 @@ const VariantState* choose_variant(const KernelState& kernel, const PlanKernel& 
   }
   const VariantState& variant = kernel.variants[static_cast<std::size_t>(index)];
   if (variant.variant.match == Match::untuned) [[unlikely]]
-    count_miss(kernel, spec, symbols);
+    counted |= count_miss(kernel, spec, symbols);
   return &variant;
 }
 
@@ -70,21 +72,23 @@ std::int64_t Plan::State::place_slots(const std::int64_t* symbols, std::int64_t*
 ErrorCode Plan::State::launch_direct(void* const* pointers, const std::int64_t* symbols,
                                      void* stream) const noexcept {
   const KernelState& kernel = kernels[0];
-  const VariantState* variant = choose_variant(kernel, spec.kernels[0], pointers, symbols);
+  bool counted = false;
+  const VariantState* variant = choose_variant(kernel, spec.kernels[0], pointers, symbols, counted);
   if (variant == nullptr) return ErrorCode::no_variant;
   std::int64_t values[runtime::kMaxKernelSymbols];
   return device->launch(*variant->loaded,
                         {pointers, gather_symbols(*variant, symbols, values), nullptr, 0, stream});
 }
 
-ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* symbols,
-                                  void* stream) const noexcept {
+ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* symbols, void* stream,
+                                  runtime::ThreadGraphs* recorder) const noexcept {
   std::byte* tables = runtime::reserve_thread_memory(runtime::ThreadBlock::tables, table_bytes);
   if (tables == nullptr) return ErrorCode::out_of_memory;
   auto** addresses = reinterpret_cast<void**>(tables);
   auto** chosen = addresses + address_count;
   auto** buffers = chosen + kernels.size();
-  auto* slots = reinterpret_cast<std::int64_t*>(buffers + most_arguments);
+  auto* slots = reinterpret_cast<std::int64_t*>(buffers + argument_count);
+  auto* values = slots + slot_bytes.size();
 
   const std::int64_t slots_end = place_slots(symbols, slots);
   const std::int64_t stride =
@@ -99,13 +103,17 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
       zeroed_total == 0 ? nullptr : device->reserve(runtime::MemoryKind::zeroed, zeroed_total, stream);
   if ((arena == nullptr && total > 0) || (zeros == nullptr && zeroed_total > 0))
     return ErrorCode::out_of_memory;
+  const runtime::GraphCall graph_call{pointers, symbols, arena, zeros, stream};
+  ErrorCode code = ErrorCode::ok;
+  if (recorder != nullptr && recorder->replay(graph_call, code)) return code;
+
   std::copy_n(pointers, given, addresses);
   for (std::size_t i = 0; i < slot_of.size(); ++i)
     addresses[static_cast<std::size_t>(given) + i] = arena + slots[slot_of[i]];
-
   // All choices before the first launch: a plan runs as a whole or not at all.
+  bool counted = false;
   for (std::size_t k = 0; k < kernels.size(); ++k) {
-    const VariantState* variant = choose_variant(kernels[k], spec.kernels[k], addresses, symbols);
+    const VariantState* variant = choose_variant(kernels[k], spec.kernels[k], addresses, symbols, counted);
     if (variant == nullptr) return ErrorCode::no_variant;
     chosen[k] = const_cast<VariantState*>(variant);
   }
@@ -129,19 +137,31 @@ ErrorCode Plan::State::launch_all(void* const* pointers, const std::int64_t* sym
       arguments = buffers;
     }
     flight.goes_on = k + 1 < kernels.size() && kernels[k].flight == kernels[k + 1].flight;
-    std::int64_t values[runtime::kMaxKernelSymbols];
     const KernelCall call{arguments, gather_symbols(variant, symbols, values), arena + slots_end, stride,
                           stream, &flight};
-    if (const ErrorCode code = device->launch(*variant.loaded, call); code != ErrorCode::ok) return code;
+    code = recorder == nullptr ? device->launch(*variant.loaded, call) : recorder->record(*variant.loaded, call);
+    if (code != ErrorCode::ok) return code;
+    if (recorder != nullptr) {
+      buffers += variant.addresses.size();
+      values += variant.symbols.size();
+    }
   }
-  return ErrorCode::ok;
+  return recorder == nullptr ? ErrorCode::ok : recorder->launch(graph_call, !counted);
 }
 
 ErrorCode Plan::launch(void* const* pointers, const std::int64_t* symbols, void* stream) const noexcept {
   const State& state = *state_;
   if (!state.in_range(symbols)) return ErrorCode::out_of_range;
   return state.direct ? state.launch_direct(pointers, symbols, stream)
-                      : state.launch_all(pointers, symbols, stream);
+                      : state.launch_all(pointers, symbols, stream, nullptr);
+}
+
+ErrorCode Plan::launch_graph(void* const* pointers, const std::int64_t* symbols, void* stream) const noexcept {
+  const State& state = *state_;
+  runtime::ThreadGraphs* recorder = state.graphs == nullptr ? nullptr : state.graphs->of_thread(stream);
+  if (recorder == nullptr) return launch(pointers, symbols, stream);
+  if (!state.in_range(symbols)) return ErrorCode::out_of_range;
+  return state.launch_all(pointers, symbols, stream, recorder);
 }
 
 }  // namespace loopwright

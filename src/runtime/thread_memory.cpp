@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
+#include <vector>
 
 namespace loopwright::runtime {
 namespace {
@@ -50,7 +52,54 @@ std::byte* grow(Memory& memory, std::int64_t bytes) noexcept {
   return base;
 }
 
+/// Who has which number. Lives as long as the process: threads may end after everything else has.
+struct ThreadNumbers {
+  std::mutex mutex;
+  std::vector<bool> taken;
+
+  static ThreadNumbers& all() {
+    static auto* const numbers = new ThreadNumbers;
+    return *numbers;
+  }
+  int take() {
+    const std::lock_guard lock(mutex);
+    const auto free = std::find(taken.begin(), taken.end(), false);
+    const auto number = free - taken.begin();
+    if (free == taken.end()) taken.push_back(true);
+    else *free = true;
+    return static_cast<int>(number);
+  }
+  void give_back(int number) {
+    const std::lock_guard lock(mutex);
+    taken[static_cast<std::size_t>(number)] = false;
+  }
+};
+
+constexpr int kNoNumberYet = -2, kEnded = -1;
+constinit thread_local int number_of_thread = kNoNumberYet;
+
+int take_number() noexcept {
+  struct Owner {
+    Owner() { number_of_thread = ThreadNumbers::all().take(); }
+    ~Owner() {
+      ThreadNumbers::all().give_back(number_of_thread);
+      number_of_thread = kEnded;
+    }
+  };
+  try {
+    thread_local const Owner owner;
+    static_cast<void>(owner);
+    return number_of_thread;
+  } catch (...) {  // host memory
+    return kEnded;
+  }
+}
+
 }  // namespace
+
+int thread_number() noexcept {
+  return number_of_thread != kNoNumberYet ? number_of_thread : take_number();
+}
 
 std::byte* reserve_thread_memory(ThreadBlock which, std::int64_t bytes) noexcept {
   Memory& memory = blocks[static_cast<int>(which)];

@@ -14,4 +14,8 @@ inline constexpr int kThreadBlockCount = 3;
 /// no memory left.
 std::byte* reserve_thread_memory(ThreadBlock which, std::int64_t bytes) noexcept;
 
+/// The calling thread's number: the smallest that no thread has which runs. What belonged to the number of a thread that
+/// ended belongs to the next one that gets it. -1 while the thread ends, or without memory.
+int thread_number() noexcept;
+
 }  // namespace loopwright::runtime

@@ -12,10 +12,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/runtime/cuda_driver.h"
@@ -49,13 +51,22 @@ struct EventOpaque {
 struct Launched {
   const fake_cuda::FakeKernel* kernel;
   fake_cuda::Grid grid;
-  std::vector<std::uint64_t> values;
+  std::uint32_t shared_bytes = 0;
+  std::uint32_t cluster = 1;  ///< blocks
+  bool programmatic = false;
+  std::vector<std::uint64_t> values;  ///< of each parameter; of a tensor map its first eight bytes, the address
+};
+struct GraphNodeOpaque {
+  Launched launched;
+  std::vector<GraphNode> after;
 };
 struct GraphOpaque {
-  std::vector<Launched> launches;
+  std::vector<Launched> launches;  ///< what was captured
+  std::vector<std::unique_ptr<GraphNodeOpaque>> nodes;
 };
 struct GraphExecOpaque {
   std::vector<Launched> launches;
+  std::map<GraphNode, std::size_t> places;
 };
 struct StreamOpaque {
   Graph capture = nullptr;
@@ -76,8 +87,12 @@ struct State {
   std::mutex mutex;
   std::map<std::string, std::int64_t> settings = {{"version", 13000},  {"devices", 1}, {"capability", 90},
                                                   {"memory", 1 << 30}, {"init", 0},    {"launch", 0},
-                                                  {"lost", 0},         {"hanging", 0}};
+                                                  {"lost", 0},         {"hanging", 0},
+                                                  {"idle", 0},         {"launch_us", 0},
+                                                  {"node", 0},         {"node_us", 0},
+                                                  {"graph", 0}};
   std::map<std::string, std::int64_t> counts;
+  std::uint64_t digest = 0;  ///< of the launches that ran since it was asked for
   std::map<Address, Block> blocks;
   std::size_t used = 0;
   cuda::ContextOpaque contexts[kMostDevices];
@@ -117,7 +132,27 @@ cuda::StreamOpaque& stream_of(cuda::Stream stream) {
   return stream != nullptr ? *stream : state().default_stream;
 }
 
+/// What the call takes the host.
+void spend(const char* setting_us) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(setting(setting_us));
+  while (std::chrono::steady_clock::now() < end) {}
+}
+
+/// The first launch since the digest was asked for has nothing in front of it, so that its edge means nothing.
+void digest(const cuda::Launched& launched) {
+  const std::lock_guard lock(state().mutex);
+  std::uint64_t& all = state().digest;
+  const auto add = [&](std::uint64_t value) { all = (all ^ value) * 0x9e3779b97f4a7c15 + (all >> 29) + 1; };
+  add(all != 0 && launched.programmatic ? 1 : 0);
+  add(reinterpret_cast<std::uintptr_t>(launched.kernel));
+  for (int d = 0; d < 3; ++d) add(launched.grid.blocks[d]), add(launched.grid.block[d]);
+  add(launched.shared_bytes), add(launched.cluster);
+  for (const std::uint64_t value : launched.values) add(value);
+}
+
 Status run(const cuda::Launched& launched) {
+  if (setting("idle") != 0) return kOk;
+  digest(launched);
   std::vector<void*> parameters;
   for (const std::uint64_t& value : launched.values) parameters.push_back(const_cast<std::uint64_t*>(&value));
   const Status status = launched.kernel->run(parameters.data(), launched.grid);
@@ -125,6 +160,29 @@ Status run(const cuda::Launched& launched) {
   if (status == kBusyForEver) state().settings["hanging"] = 1;
   else if (status != kOk) state().settings["lost"] = status;
   return kOk;  // asynchronous: the failure shows at the next call
+}
+
+/// Fills what a function is launched with; what was there has room for its parameters.
+Status describe(cuda::Launched& launched, cuda::Function function, const std::uint32_t* grid,
+                const std::uint32_t* block, std::uint32_t shared_bytes, void** parameters) {
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || shared_bytes > function->kernel->largest_shared)
+    return kInvalidValue;
+  launched.kernel = function->kernel->kernel;
+  std::copy_n(grid, 3, launched.grid.blocks);
+  std::copy_n(block, 3, launched.grid.block);
+  launched.shared_bytes = shared_bytes;
+  launched.values.resize(static_cast<std::size_t>(launched.kernel->parameters));
+  for (std::size_t i = 0; i < launched.values.size(); ++i)
+    launched.values[i] = *static_cast<const std::uint64_t*>(parameters[i]);
+  return kOk;
+}
+
+void set_attribute(cuda::Launched& launched, std::uint32_t id, const void* value) {
+  cuda::LaunchAttribute attribute{};
+  std::memcpy(attribute.bytes, value, sizeof attribute.bytes);
+  if (id == cuda::LaunchAttribute::cluster_dimension)
+    launched.cluster = attribute.cluster[0] * attribute.cluster[1] * attribute.cluster[2];
+  if (id == cuda::LaunchAttribute::programmatic_serialization) launched.programmatic = attribute.programmatic != 0;
 }
 
 Status pending() { return static_cast<Status>(setting("lost")); }
@@ -136,6 +194,10 @@ extern "C" {
 void fake_cuda_set(const char* name, std::int64_t value) {
   const std::lock_guard lock(state().mutex);
   state().settings[name] = value;
+}
+std::uint64_t fake_cuda_digest() {
+  const std::lock_guard lock(state().mutex);
+  return std::exchange(state().digest, 0);
 }
 std::int64_t fake_cuda_count(const char* name) {
   const std::lock_guard lock(state().mutex);
@@ -262,7 +324,8 @@ Status cuKernelGetAttribute(int* value, int which, cuda::Kernel, Ordinal) {
   return kOk;
 }
 Status cuKernelSetAttribute(int which, int value, cuda::Kernel kernel, Ordinal) {
-  if (which == cuda::kFunctionMaxDynamicSharedBytes) kernel->largest_shared = value;
+  // Entries that stand for the same kernel share this.
+  if (which == cuda::kFunctionMaxDynamicSharedBytes) kernel->largest_shared = std::max<long>(kernel->largest_shared, value);
   return kOk;
 }
 Status cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, cuda::Function, int threads, std::size_t) {
@@ -281,15 +344,15 @@ Status cuLaunchKernelEx(const cuda::LaunchConfig* config, cuda::Function functio
   if (current_context() == nullptr) return cuda::kInvalidContext;
   if (function->context != current_context()) return cuda::kInvalidHandle;
   if (const auto refused = static_cast<Status>(setting("launch")); refused != kOk) return refused;
-  const std::uint32_t* grid = config->grid;
-  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || config->shared_bytes > function->kernel->largest_shared)
-    return kInvalidValue;
+  cuda::Launched launched{};
+  if (const Status status = describe(launched, function, config->grid, config->block, config->shared_bytes, parameters);
+      status != kOk)
+    return status;
+  spend("launch_us");
   count("launches");
   if (config->attribute_count > 0) count("launches with attributes");
-  cuda::Launched launched{function->kernel->kernel, {{grid[0], grid[1], grid[2]}, {}}, {}};
-  std::copy_n(config->block, 3, launched.grid.block);
-  for (int i = 0; i < launched.kernel->parameters; ++i)
-    launched.values.push_back(*static_cast<const std::uint64_t*>(parameters[i]));
+  for (std::uint32_t i = 0; i < config->attribute_count; ++i)
+    set_attribute(launched, config->attributes[i].id, config->attributes[i].bytes);
   if (cuda::Graph graph = stream_of(config->stream).capture; graph != nullptr) {
     graph->launches.push_back(std::move(launched));
     return kOk;
@@ -401,13 +464,69 @@ Status cuStreamEndCapture(cuda::Stream stream, cuda::Graph* graph) {
   stream_of(stream).capture = nullptr;
   return *graph != nullptr ? kOk : 401;
 }
-Status cuGraphInstantiateWithFlags(cuda::GraphExec* exec, cuda::Graph graph, unsigned long long) {
-  count("graphs");
-  *exec = new cuda::GraphExecOpaque{graph->launches};
+Status cuGraphCreate(cuda::Graph* graph, unsigned) {
+  *graph = new cuda::GraphOpaque;
   return kOk;
 }
-Status cuGraphLaunch(cuda::GraphExec exec, cuda::Stream) {
+Status cuGraphAddKernelNode_v2(cuda::GraphNode* node, cuda::Graph graph, const cuda::GraphNode*, std::size_t,
+                               const cuda::KernelNode* wanted) {
+  if (const auto refused = static_cast<Status>(setting("node")); refused != kOk) return refused;
+  auto made = std::make_unique<cuda::GraphNodeOpaque>();
+  const Status status =
+      describe(made->launched, wanted->function, wanted->grid, wanted->block, wanted->shared_bytes, wanted->parameters);
+  *node = made.get();
+  graph->nodes.push_back(std::move(made));
+  return status;
+}
+Status cuGraphKernelNodeSetAttribute(cuda::GraphNode node, int which, const void* value) {
+  set_attribute(node->launched, static_cast<std::uint32_t>(which), value);
+  return kOk;
+}
+Status cuGraphAddDependencies_v2(cuda::Graph, const cuda::GraphNode* from, const cuda::GraphNode* to,
+                                 const cuda::GraphEdge* edges, std::size_t edge_count) {
+  for (std::size_t i = 0; i < edge_count; ++i) {
+    if (edges[i].kind != edges[i].from_port || edges[i].to_port != 0) return kInvalidValue;
+    to[i]->after.push_back(from[i]);
+    if (edges[i].kind != cuda::GraphEdge::programmatic) continue;
+    to[i]->launched.programmatic = true;
+    count("own edges");
+  }
+  return kOk;
+}
+Status cuGraphInstantiateWithFlags(cuda::GraphExec* exec, cuda::Graph graph, unsigned long long) {
+  if (captures > 0 && capture_mode != cuda::kCaptureRelaxed) return 900;
+  count("graphs");
+  auto made = std::make_unique<cuda::GraphExecOpaque>();
+  made->launches = graph->launches;
+  // Of the nodes that nothing holds back the last one first: an edge that is missing shows.
+  while (made->places.size() < graph->nodes.size()) {
+    const std::size_t before = made->places.size();
+    for (auto node = graph->nodes.rbegin(); node != graph->nodes.rend(); ++node) {
+      const auto has_run = [&](cuda::GraphNode n) { return made->places.contains(n); };
+      if (has_run(node->get()) || !std::all_of((*node)->after.begin(), (*node)->after.end(), has_run)) continue;
+      made->places[node->get()] = made->launches.size();
+      made->launches.push_back((*node)->launched);
+      break;
+    }
+    if (made->places.size() == before) return kInvalidValue;
+  }
+  *exec = made.release();
+  const std::lock_guard lock(state().mutex);
+  ++state().counts["executables"];
+  return kOk;
+}
+Status cuGraphExecKernelNodeSetParams_v2(cuda::GraphExec exec, cuda::GraphNode node, const cuda::KernelNode* wanted) {
+  spend("node_us");
+  if (const auto refused = static_cast<Status>(setting("node")); refused != kOk) return refused;
+  count("nodes set");
+  return describe(exec->launches[exec->places.at(node)], wanted->function, wanted->grid, wanted->block,
+                  wanted->shared_bytes, wanted->parameters);
+}
+Status cuGraphLaunch(cuda::GraphExec exec, cuda::Stream stream) {
   if (pending() != kOk) return pending();
+  if (const auto refused = static_cast<Status>(setting("graph")); refused != kOk) return refused;
+  if (current_context() == nullptr) return cuda::kInvalidContext;
+  if (stream_of(stream).capture != nullptr) return 900;  // no test wants one graph in another
   count("graph launches");
   for (const cuda::Launched& launched : exec->launches) run(launched);
   return kOk;
@@ -418,6 +537,14 @@ Status cuGraphDestroy(cuda::Graph graph) {
 }
 Status cuGraphExecDestroy(cuda::GraphExec exec) {
   delete exec;
+  const std::lock_guard lock(state().mutex);
+  --state().counts["executables"];
+  return kOk;
+}
+Status cuTensorMapEncodeTiled(void* map, int, std::uint32_t rank, void* address, const std::uint64_t* shape,
+                              const std::uint64_t*, const std::uint32_t*, const std::uint32_t*, int, int, int, int) {
+  std::memcpy(map, &address, sizeof address);
+  std::memcpy(static_cast<char*>(map) + sizeof address, shape, rank * sizeof *shape);
   return kOk;
 }
 Status cuEventCreate(cuda::Event* event, unsigned) {

@@ -61,6 +61,16 @@ int adds_overlap(void** p, const Grid&) {
   for (std::int64_t i = 0; i < number(p, 2); ++i) floats(p, 1)[i] = floats(p, 0)[i] + static_cast<float>(number(p, 3));
   return 0;
 }
+/// (x, y, n): y[i] += x[i].
+int accumulates(void** p, const Grid&) {
+  for (std::int64_t i = 0; i < number(p, 2); ++i) floats(p, 1)[i] += floats(p, 0)[i];
+  return 0;
+}
+/// (x, y, n, map of x): y[i] = 2 x[i], by the address that the map has.
+int twice_by_map(void** p, const Grid&) {
+  for (std::int64_t i = 0; i < number(p, 2); ++i) floats(p, 1)[i] = 2 * floats(p, 3)[i];
+  return 0;
+}
 
 constexpr FakeKernel kKernels[] = {
     {"twice", 3, twice},
@@ -74,6 +84,8 @@ constexpr FakeKernel kKernels[] = {
     {"twice_counting", 4, twice_counting},
     {"forgets_counter", 4, forgets_counter},
     {"adds_overlap", 4, adds_overlap},
+    {"accumulates", 3, accumulates},
+    {"twice_by_map", 4, twice_by_map},
 };
 
 }  // namespace

@@ -143,6 +143,23 @@ def test_a_bound_method_uses_its_module():
     same(call(x), module(x))
 
 
+def test_a_mode_changes_how_calls_are_launched_and_nothing_else():
+    module = Nested().eval()
+    plain, quick = lw.compile(module), lw.compile(module, mode="reduce-overhead")
+    assert not plain.by_graph and quick.by_graph
+    kept = []
+    for i in range(6):
+        x = torch.randn(3 + i // 3, 8)
+        kept.append((quick(x), module(x)))
+    for mine, right in kept:
+        same(mine, right)
+    lists = lw.compile(lambda xs: xs[0] + xs[1], mode="reduce-overhead")
+    same(lists([x, x]), 2 * x)
+    assert lists.nested[0][1].call.by_graph
+    with pytest.raises(lw.ArgumentError, match="max-autotune(?s:.*)reduce-overhead"):
+        lw.compile(module, mode="max-autotune")
+
+
 def test_a_buffer_that_forward_updates_is_updated():
     class Counter(nn.Module):
         def __init__(self):

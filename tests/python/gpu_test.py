@@ -83,6 +83,60 @@ def test_graphs_captured_by_torch_follow_their_inputs():
         same(y, module(x))
 
 
+class Steps(nn.Module):
+    """More kernels than one, and a cache that is written in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = Norm(128), nn.Linear(128, 256), nn.Linear(256, 128)
+
+    def forward(self, x, cache):
+        h = self.down(torch.nn.functional.silu(self.up(self.norm(x))))
+        cache.mul_(0.5).add_(h.mean(0))
+        return self.norm(h + x), (h * cache).sum(0)
+
+
+@pytest.mark.parametrize("door", ["compile", "torch.compile"])
+def test_overhead_mode_moves_nothing_of_the_callers(door):
+    """Inputs that move, a cache written in place and changed for another, sizes in turn, results that are kept, a capture between."""
+    module = Steps()
+    if door == "compile":
+        call = lw.compile(module, dynamic={"x": {0: ("n", 1, 64)}}, mode="reduce-overhead")
+    else:
+        call = torch.compile(module, backend="loopwright", mode="reduce-overhead", dynamic=True)
+    caches, kept = [torch.zeros(128) for _ in range(2)], []
+    rights = [cache.clone() for cache in caches]
+    for step in range(60):
+        n, which = (7, 7, 7, 7, 12, 33)[step % 6], step // 20 % 2
+        x = torch.randn(n, 128)
+        mine, right = call(x, caches[which]), module(x, rights[which])
+        kept.append((mine, right))
+        same(caches[which], rights[which], 1e-4)
+    for mine, right in kept:
+        same(mine[0], right[0], 1e-4)
+        same(mine[1], right[1], 1e-3)
+
+
+def test_overhead_mode_is_left_out_of_a_capture():
+    module = nn.Sequential(*[nn.Sequential(Norm(96), nn.Linear(96, 96)) for _ in range(3)])
+    call, x = lw.compile(module, mode="reduce-overhead"), torch.randn(33, 96)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(8):
+            call(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = call(x)
+    for _ in range(5):
+        z = call(torch.randn(33, 96))
+        x.copy_(torch.randn(33, 96))
+        graph.replay()
+        same(y, module(x), 1e-4)
+        assert z.data_ptr() != y.data_ptr()
+
+
 def test_results_are_kept_while_the_allocator_is_busy():
     call = lw.compile(lambda x: x * 2)
     kept = []

@@ -168,15 +168,21 @@ def test_rows_of_a_flattened_batch_and_views_compile_once(monkeypatch):
     assert text.count(" in PyTorch") == text.count(", 0 ops in PyTorch"), text
 
 
-def test_a_mode_without_effect_says_so_once(monkeypatch):
+@pytest.mark.parametrize("mode", [None, "reduce-overhead"])
+def test_a_mode_reaches_forward_and_backward(mode, monkeypatch):
     from loopwright import torch_backend
 
-    said = []
-    monkeypatch.setattr(torch_backend, "_warned", set())
+    said, parts = [], []
     monkeypatch.setattr(torch_backend.log, "warning", lambda text, *_: said.append(text))
-    for _ in range(2):
-        torch.compile(lambda x: x + 1, backend="loopwright", mode="reduce-overhead")(torch.ones(2))
-    assert said == ['mode="reduce-overhead" has no effect: plans have no CUDA graphs yet']
+    made = torch_backend.Part.__init__
+    monkeypatch.setattr(torch_backend.Part, "__init__", lambda self, *given: (made(self, *given), parts.append(self))[0])
+    x = torch.randn(5, 7, requires_grad=True)
+    y = torch.compile(lambda x: (x.sin() * x).sum(-1), backend="loopwright", mode=mode)(x)
+    y.sum().backward()
+    torch.testing.assert_close(y, (x.sin() * x).sum(-1))
+    torch.testing.assert_close(x.grad, x.cos() * x + x.sin())
+    assert {part.call.by_graph for part in parts if part.made} == {mode is not None} and len(parts) >= 2
+    assert not said
 
 
 def test_unknown_options_are_refused():

@@ -51,6 +51,10 @@ TEST_F(CApi, RunsAPlanFromADatabase) {
   void* pointers[] = {out};
   EXPECT_EQ(loopwright_launch(plan_, pointers, &five), LOOPWRIGHT_OK);
   EXPECT_EQ(out[0], 1);
+  out[0] = 0;
+  EXPECT_EQ(loopwright_launch_graph(plan_, pointers, &five, nullptr), LOOPWRIGHT_OK);
+  EXPECT_EQ(out[0], 1);
+  EXPECT_NE(loopwright_launch_graph(nullptr, pointers, &five, nullptr), LOOPWRIGHT_OK);
   EXPECT_EQ(loopwright_flush_wanted(runtime_), LOOPWRIGHT_OK) << loopwright_last_error();
   EXPECT_EQ(loopwright_reload(runtime_), LOOPWRIGHT_OK) << loopwright_last_error();
   EXPECT_EQ(loopwright_launch(plan_, pointers, &five), LOOPWRIGHT_OK);

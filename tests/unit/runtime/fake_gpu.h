@@ -26,6 +26,7 @@ class FakeGpu : public ::testing::Test {
   void reset() {
     set("version", 13000), set("devices", 2), set("capability", 90), set("memory", 1 << 30);
     set("init", 0), set("launch", 0), set("lost", 0), set("hanging", 0);
+    set("node", 0), set("graph", 0), set("launch_us", 0), set("node_us", 0), set("idle", 0);
   }
   void set(const char* name, std::int64_t value) {
     reinterpret_cast<void (*)(const char*, std::int64_t)>(dlsym(library_, "fake_cuda_set"))(name, value);
@@ -33,6 +34,8 @@ class FakeGpu : public ::testing::Test {
   std::int64_t count(const char* name) {
     return reinterpret_cast<std::int64_t (*)(const char*)>(dlsym(library_, "fake_cuda_count"))(name);
   }
+
+  std::uint64_t digest() { return reinterpret_cast<std::uint64_t (*)()>(dlsym(library_, "fake_cuda_digest"))(); }
 
   static std::shared_ptr<const CudaDevice> open(int ordinal = 0) {
     auto device = open_cuda_device(ordinal);
