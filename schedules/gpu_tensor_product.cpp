@@ -419,7 +419,13 @@ TensorTile pick_stream(const Schedule& s, Space& k, const TensorTile& elements, 
   TensorTile t = elements;
   t.swapped = true;
   t.groups = k.pick("groups", {1, 2});
-  t.columns = k.pick("columns", {divide_up(size.rows, 8) * 8});
+  if (size.is_ragged) {
+    // Twice the mean, so that the matrix of most groups is read once.
+    t.columns = k.pick("columns", put_first(std::min(kFew, divide_up(2 * size.rows, 8) * 8), {8, 16, 32, 64}));
+    t.persistent = k.pick_flag("persist", true);
+  } else {
+    t.columns = k.pick("columns", {divide_up(size.rows, 8) * 8});
+  }
   t.summands = k.pick("summands", {t.block_columns() * 2, t.block_columns(), t.block_columns() * 4});
   t.depth = k.pick("depth", put_first(std::min<std::int64_t>(find_depth(s, t, size), 8), {5, 4, 8, 3, 10}));
   return t;
@@ -488,7 +494,7 @@ void schedule_tensor_product(Schedule& s, Space& k) {
   const ProductSize& size = sizes[0];
   // One tile of columns of the tensor cores takes all rows; where the other side's tiles of 64 are few, the sides stay.
   const bool few = size.rows <= kFew, many = divide_up(size.columns, kFew) * 4 >= s.target().workers;
-  const bool swapped = few && k.pick_flag("swap", many);
+  const bool swapped = few && k.pick_flag("swap", many && !size.is_ragged);
   TensorTile elements;
   elements.bytes = size_bytes(s.buffer(p.left).dtype);
   for (const NestInfo& n : outputs(s)) elements.result_bytes = std::max<std::int64_t>(elements.result_bytes, size_bytes(s.buffer(n.buffer).dtype));

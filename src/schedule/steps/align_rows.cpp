@@ -264,7 +264,8 @@ class RowTiles {
     if (const auto* l = as<ir::Loop>(s)) {
       std::vector<Stmt> inside = loops;
       inside.push_back(s);
-      return ir::loop(l->var, l->extent, rebuild(l->body, inside, guarded), l->kind);
+      if (guarded || !needs_guard(*l)) return ir::loop(l->var, l->extent, rebuild(l->body, inside, guarded), l->kind);
+      return ir::loop(l->var, l->extent, ir::if_then(ir::lt(ir::var(*first_) + ir::var(l->var), ir::var(*last_)), rebuild(l->body, inside, true)), l->kind);
     }
     if (const auto* i = as<ir::If>(s)) {
       std::vector<Expr> parts;
@@ -278,8 +279,17 @@ class RowTiles {
       return ir::map_children(s, [](const Expr& e) { return e; }, [&](const Stmt& child) { return rebuild(child, loops, guarded); });
     const Var row = *row_of(s);
     const Stmt moved = ir::map_children(s, [&](const Expr& e) { return shift(e, row, *first_); }, [](const Stmt& child) { return child; });
-    if (guarded || moved == s) return moved;
-    return ir::if_then(ir::lt(ir::var(*first_) + ir::var(row), ir::var(*last_)), moved);
+    LW_BUG_IF(!guarded && moved != s, "a row of another group is touched");
+    return moved;
+  }
+
+  /// Whether the loop is the rows' of a statement that touches the row and has no condition, as tiles of all rows need none.
+  bool needs_guard(const ir::Loop& l) const {
+    return std::any_of(leaves_.begin(), leaves_.end(), [&](const RowStatement& leaf) {
+      const bool inside = std::any_of(leaf.loops.begin(), leaf.loops.end(), [&](const Stmt& s) { return &std::get<ir::Loop>(s->v) == &l; });
+      const bool kept = std::any_of(leaf.conditions.begin(), leaf.conditions.end(), [&](const Expr& c) { return keeps_rows(c, l.var); });
+      return inside && leaf.row == l.var && !kept && ir::uses(leaf.statement, number_);
+    });
   }
 
   const ir::Kernel& k_;
@@ -387,7 +397,7 @@ Result<Applied> apply(const ir::Kernel& k, const AlignRows& step) {
   std::vector<Stmt> items = search.statements(groups, number, step.tile, each, end);
   const auto le = [](const Expr& a, const Expr& b) { return ir::binary(ir::BinaryOp::le, a, b); };
   // All of these but one always hold; they say so to whoever looks at indices.
-  const Expr there = conjunction({le(ir::int_imm(0), ir::var(first)), ir::lt(ir::var(first), ir::var(last)), le(ir::var(last), groups.rows),
+  const Expr there = conjunction({le(ir::int_imm(0), ir::var(first)), ir::lt(ir::var(first), groups.rows), ir::lt(ir::var(first), ir::var(last)), le(ir::var(last), groups.rows),
                                   le(ir::int_imm(0), ir::var(group)), le(ir::var(group), groups.count)});
   Stmt body = ir::if_then(there, tiles.place(first, last, group));
   body = ir::let(last, ir::cast(search.read(search.last), DType::i64), body);
