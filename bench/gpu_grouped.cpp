@@ -11,24 +11,42 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <numeric>
 #include <random>
 #include <regex>
 #include <set>
 
 #include "bench/support/gpu_contender.h"
 #include "src/driver/build.h"
-#include "src/driver/planner.h"
 #include "src/graph/group.h"
-#include "src/ir/arithmetic.h"
 #include "src/runtime/cuda_device.h"
-#include "tuner/values.h"
 
 namespace {
 
 using namespace loopwright;
 namespace cuda = runtime::cuda;
 using bench::median;
+
+float from_bits(DType t, const std::uint8_t* p, std::int64_t i) {
+  if (t == DType::f32) return reinterpret_cast<const float*>(p)[i];
+  const std::uint16_t h = reinterpret_cast<const std::uint16_t*>(p)[i];
+  return t == DType::bf16 ? std::bit_cast<float>(static_cast<std::uint32_t>(h) << 16) : static_cast<float>(std::bit_cast<_Float16>(h));
+}
+
+/// Normal numbers, which repeat after a while.
+std::vector<std::uint8_t> draw(DType t, std::int64_t count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<float> block(1 << 16);
+  for (float& v : block) v = normal(random);
+  std::vector<std::uint8_t> out(static_cast<std::size_t>(count * size_bytes(t)));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float v = block[static_cast<std::size_t>((i + (i >> 16) * 40503) & 0xffff)];
+    const auto bits = std::bit_cast<std::uint32_t>(v);
+    if (t == DType::f32) reinterpret_cast<float*>(out.data())[i] = v;
+    else reinterpret_cast<std::uint16_t*>(out.data())[i] = t == DType::bf16 ? static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : std::bit_cast<std::uint16_t>(static_cast<_Float16>(v));
+  }
+  return out;
+}
 
 /// Rows of each group are drawn evenly from 0..2*mean, or all are in one of them.
 struct Case {
@@ -199,7 +217,7 @@ class Bench {
     return best;
   }
 
-  double value(const std::vector<std::uint8_t>& data, std::int64_t at) const { return tuner::read_element(options_.dtype, data.data(), at); }
+  double value(const std::vector<std::uint8_t>& data, std::int64_t at) const { return from_bits(options_.dtype, data.data(), at); }
 
   Status run_case(const Case& c) {
     const std::int64_t es = size_bytes(options_.dtype);
@@ -212,9 +230,7 @@ class Bench {
       used += count > 0 ? 1 : 0;
       ends.push_back(static_cast<std::int32_t>(rows));
     }
-    std::vector<std::uint8_t> x(static_cast<std::size_t>(rows * c.k * es)), w(static_cast<std::size_t>(c.groups * c.n * c.k * es));
-    tuner::fill_random(options_.dtype, x.data(), rows * c.k, tuner::Draw::normal, 3);
-    tuner::fill_random(options_.dtype, w.data(), c.groups * c.n * c.k, tuner::Draw::normal, 4);
+    const std::vector<std::uint8_t> x = draw(options_.dtype, rows * c.k, 3), w = draw(options_.dtype, c.groups * c.n * c.k, 4);
     y_bytes_ = static_cast<std::size_t>(rows * c.n * es);
     for (std::size_t s = 0; s < kSets; ++s) {
       x_[s] = upload(x.data(), static_cast<std::int64_t>(x.size())), w_[s] = upload(w.data(), static_cast<std::int64_t>(w.size()));
@@ -259,7 +275,7 @@ class Bench {
     double of_default = NAN;
     for (const Problem* p : {&dense, &grouped}) {
       LW_TRY(const Graph graph, Graph::parse(p->text, "bench"));
-      LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(graph::group_ops(graph, driver::grouping_for(TargetKind::cuda))[0].graph)));
+      LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(graph::group_ops(graph)[0].graph)));
       std::fprintf(stderr, "%s %s\n", c.name, p == &dense ? "dense" : "grouped");
       best.push_back(search(*p, job, bound, p == &grouped));
       if (!best.back()) return Error{ErrorCode::no_template, c.name, "no valid candidate", "", ""};

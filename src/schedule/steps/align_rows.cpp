@@ -372,6 +372,9 @@ Result<Applied> apply(const ir::Kernel& k, const AlignRows& step) {
   LW_TRY(const Site site, require_loop(k, step.loop));
   LW_TRY(const ir::Buffer buffer, require_buffer(k, step.group));
   LW_CHECK(require_no_lanes(k, site, kNoRows));
+  const ir::LoopKind kind = site.loop().kind;
+  if (kind != ir::LoopKind::serial && kind != ir::LoopKind::parallel && !ir::is_grid(kind))
+    return rejected(ErrorCode::bad_argument, "loop `" + step.loop + "` is " + std::string(ir::name(kind)) + " already", k, site.stmt(), "a loop that is serial, parallel or of a grid");
   std::vector<ir::RowGroups> all = ir::find_row_groups(k.body);
   std::erase_if(all, [&](const ir::RowGroups& g) { return g.group != buffer; });
   const auto works = [](const std::string& what) { return "`group_of`, whose result " + what; };
