@@ -145,6 +145,18 @@ TEST(CudaGroupedProducts, random_picks_mean_the_same) {
   EXPECT_GE(made * 3, candidates);
 }
 
+TEST(CudaGroupedProducts, warpgroups_that_take_turns_do_not_wait_for_each_other) {
+  const auto built = build({.n = 256}, 0, {{"thin", 0}, {"tensor", 1}, {"swap", 0}, {"turns", 2}, {"tiles", 1}, {"columns", 128}});
+  ASSERT_TRUE(built);
+  const std::string text = built->text.functions;
+  ASSERT_NE(text.find("lw_turns"), std::string::npos) << built->what;
+  EXPECT_EQ(text.find("lw_row_barrier(2, 256);"), std::string::npos) << built->what;
+  // The producer, either warpgroup in its own turn and in the others' before and behind it look for their tiles.
+  std::size_t searches = 0;
+  for (std::size_t at = text.find("int tiles_passed"); at != std::string::npos; at = text.find("int tiles_passed", at + 1)) ++searches;
+  EXPECT_EQ(searches, 4u) << text;
+}
+
 /// Runs the text on the emulated GPU.
 Status emulate(const EmulatedProgram& program, const Built& b, const Bindings& bindings, Arguments& arguments) {
   struct alignas(16) Vector { std::uint8_t bytes[16]; };
