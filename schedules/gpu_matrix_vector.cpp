@@ -28,7 +28,7 @@ struct Streamed {
 
 std::optional<Streamed> find_streamed(const Schedule& s) {
   const std::vector<NestInfo> sums = main_updates(s);
-  if (sums.size() != 1 || outputs(s).size() != 1) return std::nullopt;
+  if (sums.size() != 1 || outputs(s).size() != 1 || find_groups(s)) return std::nullopt;
   Streamed p{.nest = sums[0]};
   const NestInfo& n = p.nest;
   if (n.monoid != "sum" || n.reduction.size() != 1 || n.reads.size() < 2 || n.spatial.empty()) return std::nullopt;

@@ -174,7 +174,7 @@ void schedule_plain_tile(Schedule& s, const PlainTile& t) {
     order.insert(order.end(), inner.begin(), inner.end());
     s.reorder(order);
     const std::vector<TileResult> results = finish_result(s, p, l.j[0], Place::registers);
-    bind_tiles(s, p, {l.i[0], l.j[0]});
+    bind_tiles(s, p, {l.i[0], l.j[0]}, t.rows);
     sum_tile(s, p, l, l.r[0], t);
     return share_plain_results(s, results, t);
   }

@@ -27,11 +27,12 @@ std::vector<LoopId> find_zeroing(const Schedule& s) {
   return loops.size() < 2 ? std::vector<LoopId>{} : std::vector<LoopId>{loops.end() - 2, loops.end()};
 }
 
-LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles) {
+LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles, std::int64_t rows) {
   if (!p.batch.empty()) s.bind(fuse_all(s, p.batch), Axis::grid_y);
   if (!s.ok()) return {};
   const LoopId all = fuse_all(s, tiles);
   s.bind(all, Axis::grid_x);
+  if (s.ok() && !p.group.empty()) s.align_rows(all, p.group, rows);
   return all;
 }
 
@@ -39,6 +40,12 @@ std::vector<std::int64_t> put_first(std::int64_t value, std::vector<std::int64_t
   std::erase(domain, value);
   domain.insert(domain.begin(), value);
   return domain;
+}
+
+std::int64_t count_row_tiles(const ProductSize& size, std::int64_t tile) {
+  if (!size.is_ragged) return divide_up(size.rows, tile) * size.batch;
+  // Half a tile of each group is beyond its end in the mean, and few groups have no tile.
+  return std::max(size.batch, divide_up(size.batch * (2 * size.rows + tile), 2 * tile));
 }
 
 std::vector<ProductSize> sample_sizes(const Schedule& s, const MatrixProduct& p) {
@@ -53,6 +60,7 @@ std::vector<ProductSize> sample_sizes(const Schedule& s, const MatrixProduct& p)
     };
     ProductSize size{extent(p.row), extent(p.column), extent(p.reduction)};
     for (const LoopId& b : p.batch) size.batch *= extent(b);
+    if (!p.group.empty()) size.rows = divide_up(size.rows, p.groups), size.batch *= p.groups, size.is_ragged = true;
     if (differs) out.push_back(size);
   }
   return out;

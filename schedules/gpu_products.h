@@ -18,13 +18,17 @@ struct TileResult {
 std::vector<TileResult> finish_result(Schedule& s, const MatrixProduct& p, const LoopId& tile, Place place);
 /// The loops of the nest that begins the sums, the last two of them.
 std::vector<LoopId> find_zeroing(const Schedule& s);
-/// A block for each tile. Returns the loop over all of them.
-LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles);
+/// A block for each tile, whose rows (the first of the loops) are those of one group where the product has groups. Returns the
+/// loop over all of them.
+LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles, std::int64_t rows);
 
 /// Extents of a product.
 struct ProductSize {
   std::int64_t rows = 0, columns = 0, summands = 0, batch = 1;
+  bool is_ragged = false;  ///< rows are the mean of groups, of which `batch` counts them
 };
+/// Tiles of so many rows that a product has, roughly where rows are in groups.
+std::int64_t count_row_tiles(const ProductSize& size, std::int64_t tile);
 /// The sizes that a default schedule is chosen for, the largest first: the one that there is, or, where extents are symbols,
 /// the largest and those down to a quarter of it.
 std::vector<ProductSize> sample_sizes(const Schedule& s, const MatrixProduct& p);

@@ -185,13 +185,17 @@ void schedule_tensor_cores(Schedule& s, TensorTile t) {
     std::swap(p.row, p.column);
     std::swap(p.left, p.right);
   }
-  const std::vector<LoopId> i = s.split(p.row, {t.groups, t.tiles, 64});
+  // Tiles that begin where groups do keep their rows together until then.
+  const bool in_groups = !p.group.empty(), late = in_groups && !t.swapped;
+  std::vector<LoopId> i = late ? s.split(p.row, {t.rows()}) : s.split(p.row, {t.groups, t.tiles, 64});
   const std::vector<LoopId> j = s.split(p.column, {t.columns});
   const std::vector<LoopId> r = t.gathered > 0 ? s.split(p.reduction, {t.summands / t.gathered, t.gathered}) : s.split(p.reduction, {t.summands});
   if (!s.ok()) return;
   // Tiles that run at the same time share operands in the L2: some rows of tiles at a time, column by column.
   std::vector<LoopId> tiles = {i[0], j[0]};
-  if (s.constant_extent(i[0]).value_or(INT64_MAX) <= t.raster) tiles = {j[0], i[0]};
+  if (in_groups && t.swapped) tiles = {j[0], i[0]};
+  if (in_groups) t.raster = 1;
+  else if (s.constant_extent(i[0]).value_or(INT64_MAX) <= t.raster) tiles = {j[0], i[0]};
   else if (t.raster > 1)
     s.attempt([&](Schedule& u) {
       const std::vector<LoopId> rows = u.split(i[0], {t.raster}, Tail::exact);
@@ -200,9 +204,17 @@ void schedule_tensor_cores(Schedule& s, TensorTile t) {
   std::vector<LoopId> order = p.batch;
   order.insert(order.end(), tiles.begin(), tiles.end());
   order.insert(order.end(), r.begin(), r.end() - 1);
-  order.insert(order.end(), {i[1], i[2], i[3], j[1], r.back()});
+  order.insert(order.end(), i.begin() + 1, i.end());
+  order.insert(order.end(), {j[1], r.back()});
   s.reorder(order);
   const std::vector<TileResult> results = finish_result(s, p, tiles.back(), Place::fragment);
+  LoopId all = tiles.back();
+  if (in_groups) all = bind_tiles(s, p, tiles, t.swapped ? t.columns : t.rows());
+  if (late && s.ok()) {
+    const std::vector<LoopId> rows = s.split(i[1], {t.tiles, 64});
+    if (!s.ok()) return;
+    i = {i[0], rows[0], rows[1], rows[2]};
+  }
   std::vector<TensorNest> nests{{std::nullopt, i[1], i[2], i[3], j[1], r.back()}};
   if (t.gathered > 0) nests = separate_operands(s, p, r[1]);
   if (!s.ok() || nests.empty()) return s.reject("operands without parts");
@@ -216,7 +228,7 @@ void schedule_tensor_cores(Schedule& s, TensorTile t) {
   if (t.exit == staged)
     for (const NestInfo& n : outputs(s)) {
       if (!s.ok()) return;
-      const std::vector<LoopId> back = s.hold(n.buffer, tiles.back(), Place::shared);
+      const std::vector<LoopId> back = s.hold(n.buffer, all, Place::shared);
       copies.emplace_back(back, 16 / std::max(1, size_bytes(s.buffer(n.buffer).dtype)));
     }
   s.ring(r[0], t.depth);
@@ -236,12 +248,12 @@ void schedule_tensor_cores(Schedule& s, TensorTile t) {
     if (!sent) share_result(s, result.loops, t);
   }
   for (const auto& [loops, width] : copies) share_copy(s, loops, width, t);
-  const LoopId all = bind_tiles(s, p, tiles);
+  if (!in_groups) all = bind_tiles(s, p, tiles, t.rows());
   if (t.persistent) s.persist(all, s.target().workers, t.turns);
 }
 
 std::int64_t count_tiles(const TensorTile& t, const ProductSize& size) {
-  return divide_up(size.rows, t.rows()) * divide_up(size.columns, t.columns) * size.batch;
+  return count_row_tiles(size, t.rows()) * divide_up(size.columns, t.columns);
 }
 
 /// Slots of a ring that fit beside the tile on its way out, no more than there are iterations.
@@ -305,6 +317,8 @@ TensorTile guess_tile(const Schedule& s, const TensorTile& elements, const std::
 /// else as many as one box takes: what leaves first overlaps the rest.
 std::vector<std::int64_t> find_exits(const TensorTile& t, const ProductSize& size) {
   std::vector<std::int64_t> out;
+  // The engine would write rows of the next group as well.
+  if (size.is_ragged) return t.turns == 1 || t.tiles == 1 ? std::vector<std::int64_t>{direct, staged} : std::vector<std::int64_t>{direct};
   if (t.columns == 128 && (!t.persistent || size.summands <= t.summands * 2)) out.push_back(128);
   const std::int64_t box = 128 / t.result_bytes;
   for (const std::int64_t width : put_first(box, {64, 128, 32, 16}))
@@ -405,7 +419,13 @@ TensorTile pick_stream(const Schedule& s, Space& k, const TensorTile& elements, 
   TensorTile t = elements;
   t.swapped = true;
   t.groups = k.pick("groups", {1, 2});
-  t.columns = k.pick("columns", {divide_up(size.rows, 8) * 8});
+  if (size.is_ragged) {
+    // Twice the mean, so that the matrix of most groups is read once.
+    t.columns = k.pick("columns", put_first(std::min(kFew, divide_up(2 * size.rows, 8) * 8), {8, 16, 32, 64}));
+    t.persistent = k.pick_flag("persist", true);
+  } else {
+    t.columns = k.pick("columns", {divide_up(size.rows, 8) * 8});
+  }
   t.summands = k.pick("summands", {t.block_columns() * 2, t.block_columns(), t.block_columns() * 4});
   t.depth = k.pick("depth", put_first(std::min<std::int64_t>(find_depth(s, t, size), 8), {5, 4, 8, 3, 10}));
   return t;
@@ -474,7 +494,7 @@ void schedule_tensor_product(Schedule& s, Space& k) {
   const ProductSize& size = sizes[0];
   // One tile of columns of the tensor cores takes all rows; where the other side's tiles of 64 are few, the sides stay.
   const bool few = size.rows <= kFew, many = divide_up(size.columns, kFew) * 4 >= s.target().workers;
-  const bool swapped = few && k.pick_flag("swap", many);
+  const bool swapped = few && k.pick_flag("swap", many && !size.is_ragged);
   TensorTile elements;
   elements.bytes = size_bytes(s.buffer(p.left).dtype);
   for (const NestInfo& n : outputs(s)) elements.result_bytes = std::max<std::int64_t>(elements.result_bytes, size_bytes(s.buffer(n.buffer).dtype));

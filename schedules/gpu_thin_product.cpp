@@ -39,7 +39,7 @@ std::optional<ThinOperands> find_thin(const Schedule& s) {
   inline_thin_sums(t);
   inline_intermediates(t);
   const std::vector<MatrixProduct> products = find_matrix_products(t);
-  if (!t.ok() || products.size() != 1 || updates(t).size() != 1 || outputs(t).size() != 1) return std::nullopt;
+  if (!t.ok() || products.size() != 1 || sums(t).size() != 1 || outputs(t).size() != 1) return std::nullopt;
   ThinOperands out{products[0], {}, {}};
   const MatrixProduct& p = out.product;
   if (!p.nest.is_product || p.left == p.right || t.buffer(p.nest.buffer).dtype != DType::f32) return std::nullopt;
@@ -52,7 +52,8 @@ std::optional<ThinOperands> find_thin(const Schedule& s) {
   const auto is_part = [](DType d) { return d == DType::f32 || d == DType::bf16; };
   if (!(is_part(out.left) && is_part(out.right)) && !(out.left == DType::f16 && out.right == DType::f16)) return std::nullopt;
   if (!s.constant_extent(p.reduction) || s.max_extent(p.reduction) < kFewestSummands) return std::nullopt;
-  if (std::min(s.max_extent(p.row), s.max_extent(p.column)) > kMostOfThinSide) return std::nullopt;
+  const std::int64_t rows = p.group.empty() ? s.max_extent(p.row) : divide_up(s.max_extent(p.row), p.groups);
+  if (std::min(rows, s.max_extent(p.column)) > kMostOfThinSide) return std::nullopt;
   return out;
 }
 
@@ -194,10 +195,14 @@ void schedule_thin(Schedule& s, const ThinTile& t, const ThinOperands& found) {
   const std::vector<LoopId> r = s.split(p.reduction, {t.loads, kSlab});
   if (!s.ok()) return;
   std::vector<LoopId> order = p.batch;
-  order.insert(order.end(), {i[0], j[0], r[0], r[1], i[1], j[1], r[2]});
+  std::vector<LoopId> tiles{i[0], j[0]};
+  if (!p.group.empty() && t.swapped) std::swap(tiles[0], tiles[1]);
+  order.insert(order.end(), tiles.begin(), tiles.end());
+  order.insert(order.end(), {r[0], r[1], i[1], j[1], r[2]});
   s.reorder(order);
   // Threads that hold a tile in registers must see its rows as they are: not cut off.
-  const std::vector<TileResult> results = finish_result(s, p, j[0], whole ? Place::registers : Place::shared);
+  const std::vector<TileResult> results = finish_result(s, p, tiles.back(), whole ? Place::registers : Place::shared);
+  if (!p.group.empty()) bind_tiles(s, p, tiles, t.swapped ? t.columns() : t.rows());
   const std::string sums = updated_buffer(s);
   const std::vector<LoopId> ways = s.reduce_across(r[0], t.warps, true, Place::shared);
   if (!s.ok()) return;
@@ -221,7 +226,7 @@ void schedule_thin(Schedule& s, const ThinTile& t, const ThinOperands& found) {
   const std::vector<WarpNest> nests = find_nests(s, gathered);
   if (nests.empty()) return s.reject("no products of tiles");
   for (const WarpNest& n : nests) s.tensorize(n.row, n.column, n.summand);
-  bind_tiles(s, p, {i[0], j[0]});
+  if (p.group.empty()) bind_tiles(s, p, {i[0], j[0]}, t.rows());
   // Copies keep their loops until then: what is known to be filled, or zero beyond an edge, needs no conditions.
   for (const Loaded& l : operands) {
     if (!l.parts.empty()) s.inline_buffer(l.parts);

@@ -26,10 +26,22 @@ std::vector<NestInfo> updates(const Schedule& s) {
   return out;
 }
 
+std::vector<NestInfo> sums(const Schedule& s) {
+  std::vector<NestInfo> out = updates(s);
+  std::erase_if(out, [](const NestInfo& n) { return n.finds_groups; });
+  return out;
+}
+
+std::optional<NestInfo> find_groups(const Schedule& s) {
+  for (NestInfo& n : s.nests())
+    if (n.finds_groups) return std::move(n);
+  return std::nullopt;
+}
+
 std::vector<std::string> find_thin_sums(const Schedule& s) {
   constexpr std::int64_t kMostTerms = 32;
   std::vector<std::string> out;
-  const std::vector<NestInfo> all = updates(s);
+  const std::vector<NestInfo> all = sums(s);
   for (const NestInfo& n : all) {
     const bool is_few = n.reduction.size() == 1 && s.constant_extent(n.reduction[0]).value_or(INT64_MAX) <= kMostTerms;
     if (n.is_product && is_few && !n.writes_output) out.push_back(n.buffer);
@@ -40,7 +52,7 @@ std::vector<std::string> find_thin_sums(const Schedule& s) {
 
 std::vector<NestInfo> main_updates(const Schedule& s) {
   const std::vector<std::string> thin = find_thin_sums(s);
-  std::vector<NestInfo> out = updates(s);
+  std::vector<NestInfo> out = sums(s);
   std::erase_if(out, [&](const NestInfo& n) { return std::find(thin.begin(), thin.end(), n.buffer) != thin.end(); });
   return out;
 }

@@ -1,6 +1,7 @@
 // Questions about nests, and moves that several families make.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,11 @@ bool is_pointwise(const NestInfo& nest);
 std::vector<NestInfo> updates(const Schedule& s);
 /// Intermediates that sum few terms for the epilogue of another sum, the first nests of a graph's thin products.
 std::vector<std::string> find_thin_sums(const Schedule& s);
-/// The updates but for those: what a family is asked to do.
+/// The updates but for the search of groups.
+std::vector<NestInfo> sums(const Schedule& s);
+/// The nest that finds the groups of rows, if any.
+std::optional<NestInfo> find_groups(const Schedule& s);
+/// The sums but for thin ones: what a family is asked to do.
 std::vector<NestInfo> main_updates(const Schedule& s);
 /// Writes thin sums out where they are read.
 void inline_thin_sums(Schedule& s);

@@ -12,8 +12,11 @@ std::vector<MatrixProduct> find_matrix_products(const Schedule& s) {
     if (n.monoid != "sum" || n.reduction.size() != 1 || n.spatial.size() < 2) continue;
     MatrixProduct p{n, n.spatial[n.spatial.size() - 2], n.spatial.back(), n.reduction[0], {}, {}, {}};
     p.batch.assign(n.spatial.begin(), n.spatial.end() - 2);
+    const std::optional<NestInfo> groups = find_groups(s);
     for (const ReadInfo& r : n.reads) {
       if (!has_loop(r, p.reduction)) continue;
+      if (r.by_data && (!groups || !p.group.empty())) continue;  // another matrix for each row
+      if (r.by_data) p.group = groups->buffer, p.groups = s.max_extent(groups->reduction[0]);
       if (has_loop(r, p.row) && !has_loop(r, p.column)) p.left = r.buffer;
       if (has_loop(r, p.column) && !has_loop(r, p.row)) p.right = r.buffer;
     }

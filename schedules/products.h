@@ -14,6 +14,8 @@ struct MatrixProduct {
   LoopId row, column, reduction;  ///< of the result [.., row, column] and the sum
   std::vector<LoopId> batch;
   std::string left, right;  ///< operands indexed by row and reduction, by reduction and column
+  std::string group;        ///< where rows are in groups, each of which has a matrix of its own on the right: the group of each row
+  std::int64_t groups = 0;  ///< how many
 };
 /// Without thin ones, which are part of another's epilogue.
 std::vector<MatrixProduct> find_matrix_products(const Schedule& s);

@@ -204,11 +204,22 @@ class DoubtBuilder {
   /// |a| db + da |b| + da db, for elementwise and matrix products.
   Value of_product(const Node& node, const std::string& op) {
     const Value a = node.inputs[0], b = node.inputs[1], of_a = doubt(a), of_b = doubt(b);
-    const auto product = [&](Value x, Value y) { return op == "mul" ? apply(op, {x, y}) : same_op(node, {x, y}); };
+    const auto product = [&](Value x, Value y) {
+      if (op == "mul") return apply(op, {x, y});
+      std::vector<Value> operands{x, y};
+      for (std::size_t i = 2; i < node.inputs.size(); ++i) operands.push_back(value(node.inputs[i]));
+      return same_op(node, operands);
+    };
     std::vector<Value> parts;
     if (is_there(of_b)) parts.push_back(product(magnitude(a), of_b));
     if (is_there(of_a)) parts.push_back(product(of_a, magnitude(b)));
     if (parts.size() == 2) parts.push_back(product(of_a, of_b));
+    // Which matrix a row meets.
+    const Value which = node.inputs.size() > 2 ? doubt(node.inputs[2]) : Value{};
+    if (is_there(which)) {
+      const std::vector<Dim> column{node.type.shape[0], Dim(1)};
+      parts.push_back(broadcast(apply("reshape", {unbounded(which)}, {{"shape", column}}), node.type.shape));
+    }
     return sum(parts);
   }
 

@@ -53,6 +53,7 @@ double count_elements(const TensorType& type, const Bindings& probe) {
 double reduction_length(const Graph& graph, const Node& node, graph::OpKind kind, const Bindings& probe) {
   const double results = count_elements(node.type, probe);
   const double first = count_elements(graph.type(node.inputs[0]), probe);
+  if (node.op == "matmul_at") return first / count_elements(graph.type(node.inputs[2]), probe);
   if (kind == graph::OpKind::contraction && node.inputs.size() >= 2) {
     return std::sqrt(first * count_elements(graph.type(node.inputs[1]), probe) / results);
   }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "src/ir/row_groups.h"
 #include "tuner/parallel.h"
 
 namespace loopwright::tuner {
@@ -119,9 +120,18 @@ void fill_part(DType dtype, void* data, std::int64_t begin, std::int64_t end, Dr
   }
 }
 
+void fill_ends(DType dtype, void* data, std::int64_t count, Random random, std::int64_t rows) {
+  std::vector<double> until;
+  double all = 0;
+  for (std::int64_t i = 0; i < count; ++i) until.push_back(all += random.unit());
+  for (std::int64_t i = 0; i < count; ++i)
+    write_element(dtype, data, i, std::floor(i + 1 == count ? static_cast<double>(rows) : until[i] / all * static_cast<double>(rows)));
+}
+
 }  // namespace
 
 void fill_random(DType dtype, void* data, std::int64_t count, Draw draw, std::uint64_t seed, const IntegerRange* range) {
+  if (range != nullptr && range->ends) return fill_ends(dtype, data, count, Random{seed * 0x9e3779b97f4a7c15ull + 1}, range->hi - 1);
   // Each part has a sequence of its own, so that the values depend on no number of threads.
   for_each_part(count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
     const std::uint64_t mixed = seed ^ (static_cast<std::uint64_t>(part) << 40);
@@ -146,6 +156,9 @@ class IndexFlow {
     walk(kernel_.body);
     std::map<std::string, IntegerRange> found;
     for (const auto& [buffer, extent] : limits_) spread(buffer, extent, found, 0);
+    for (const ir::RowGroups& g : ir::find_row_groups(kernel_.body))
+      for (const ir::Param& p : kernel_.params)
+        if (p.buffer == g.offsets) found[p.buffer->name] = {0, evaluate(g.rows) + 1, true};
     return found;
   }
 

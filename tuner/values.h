@@ -11,13 +11,16 @@
 
 namespace loopwright::tuner {
 
-/// Integers of an input lie in [lo, hi).
+/// Integers of an input lie in [lo, hi). `ends`: they are where groups of hi - 1 rows end, in order, the last at the last row;
+/// groups have no rows to twice the mean.
 struct IntegerRange {
   std::int64_t lo = 0, hi = 1;
+  bool ends = false;
 };
 
 /// For each integer parameter whose values reach the index of another buffer (gather, embedding, scatter): the range
-/// that keeps every such index inside. Found by following loads through intermediates of the naive kernel.
+/// that keeps every such index inside. Found by following loads through intermediates of the naive kernel. And offsets of groups
+/// of rows (group_of).
 std::map<std::string, IntegerRange> find_index_ranges(const ir::Kernel& naive, const Bindings& probe);
 
 /// How floats are drawn: normal with mean 0.25 and deviation 1, which has both signs and does not cancel in sums; or

@@ -52,6 +52,7 @@ enum class Axis : std::uint8_t { grid_x, grid_y, grid_z, thread_x, thread_y, clu
 struct ReadInfo {
   std::string buffer;
   std::vector<std::string> dims;
+  bool by_data = false;  ///< a dimension is indexed by data that the loops move through
 };
 
 /// One perfect nest of the kernel, outermost loop first.
@@ -68,6 +69,7 @@ struct NestInfo {
   bool is_product = false;          ///< sums products of two elements, each as it is read or cast
   bool scatters = false;            ///< one dimension of what it writes is indexed by data that its loops move through
   int scattered_dim = -1;           ///< that dimension
+  bool finds_groups = false;        ///< finds the group of each row among offsets, as group_of does
   bool is_costly = false;           ///< computes a division or a function of many instructions
 };
 
@@ -161,6 +163,10 @@ class Schedule {
   /// A loop around one store or update that writes where data says becomes a loop over parts of so many elements of the
   /// target around itself, each of which writes its own part alone. Returns it.
   std::vector<LoopId> split_targets(const LoopId& loop, std::int64_t part);
+
+  /// A loop over tiles of so many rows, perhaps fused with loops inside, becomes one whose tiles begin where groups of rows do,
+  /// as the nest (group_of) says that computes `group` for each row. `group` is one number for each tile from then on.
+  void align_rows(const LoopId& loop, const std::string& group, std::int64_t tile);
 
   // ---- steps: tensor cores
   /// The nest of `row`, `column` and `reduction` (constant, in this order, innermost) is done by tensor cores: a sum of

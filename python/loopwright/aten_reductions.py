@@ -181,6 +181,17 @@ def product(lw, a, b, dtype, shape):
     return lw.emit("matmul", operands, dtype, shape, **flags, out=dtype if dtype != a.dtype else None)
 
 
+@covers("_grouped_mm.default", remark="[rows, k] by [groups, k, n], and batches without offsets")
+def grouped_mm(lw, node, x, w, offs=None, bias=None, *_, **__):
+    dtype, shape = out_type(lw, node)
+    if bias is not None or w.rank != 3 or (offs is None) != (x.rank == 3):
+        raise Uncovered("other than groups of rows, each times a matrix of its own")
+    if offs is None:
+        return product(lw, x, w, dtype, shape)
+    flags = {"transpose_b": True} if w.transpose_of is not None else {}
+    return lw.emit("grouped_matmul", [x, w.transpose_of or w, offs], dtype, shape, **flags, out=dtype if dtype != x.dtype else None)
+
+
 @covers("addmm.default", "baddbmm.default")
 def addmm(lw, node, c, a, b, beta=1, alpha=1):
     dtype, shape = out_type(lw, node)

@@ -44,6 +44,12 @@ class Formula {
     return done(op("cast", {op(last, std::move(inputs))}, {{"dtype", dtype}}, name_));
   }
 
+  /// An op as it is, under the composite's name.
+  Result<Value> take(const std::string& last, std::vector<Value> inputs, std::vector<NamedAttribute> attributes) {
+    if (error_) return *error_;
+    return done(op(last, std::move(inputs), std::move(attributes), name_));
+  }
+
  private:
   Result<Value> done(Value v) const { return error_ ? Result<Value>(*error_) : Result<Value>(v); }
   Graph& g_;
@@ -147,6 +153,20 @@ Result<Value> expand_linear(Graph& g, const Call& call, const std::vector<Value>
   return f.finish("add", {y, f.like(in[2], y)}, dtype);
 }
 
+Result<Value> expand_grouped_matmul(Graph& g, const Call& call, const std::vector<Value>& in, const std::string& name) {
+  const Value x = in[0], w = in[1], offsets = in[2];
+  if (call.operands[0].rank() != 2 || call.operands[1].rank() != 3 || call.operands[2].rank() != 1)
+    return call.error(ErrorCode::shape_mismatch, "operands of the ranks " + std::to_string(call.operands[0].rank()) + ", " + std::to_string(call.operands[1].rank()) + " and " + std::to_string(call.operands[2].rank()),
+                      "rows [rows, k], matrices [groups, k, n] and offsets [groups]");
+  if (call.operands[1].shape[0] != call.operands[2].shape[0])
+    return call.error(ErrorCode::shape_mismatch, call.operands[1].shape[0].text() + " matrices and " + call.operands[2].shape[0].text() + " offsets", "an offset for each matrix");
+  Formula f(g, name);
+  const Value group = f.op("group_of", {offsets}, {{"shape", std::vector<Dim>{call.operands[0].shape[0]}}});
+  std::vector<NamedAttribute> attributes{{"transpose_b", call.flag("transpose_b")}};
+  if (call.has("out")) attributes.push_back({"out", call.dtype("out")});
+  return f.take("matmul_at", {x, w, group}, attributes);
+}
+
 Composite row(const char* name, const char* operands, std::vector<AttributeSpec> attributes,
               Result<Value> (*expand)(Graph&, const Call&, const std::vector<Value>&, const std::string&),
               unsigned dtypes = kFloats) {
@@ -170,6 +190,7 @@ const std::vector<Composite>& composite_table() {
       row("gelu_tanh", "T", {}, expand_gelu_tanh),
       row("silu", "T", {}, expand_silu),
       row("linear", "TTT?", {}, expand_linear, ~1u),
+      row("grouped_matmul", "TTI", {{"transpose_b", AttributeType::flag, false, Attribute(false)}, {"out", AttributeType::dtype, false, {}}}, expand_grouped_matmul, ~1u),
   };
   return table;
 }

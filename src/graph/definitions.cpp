@@ -194,7 +194,7 @@ ReductionParts define_mean(const Call& call) {
   const DType state = accumulator(call.operands[0].dtype);
   ReductionParts parts = reduce_axes(call, ir::Monoid::sum, state);
   const Expr count = ir::cast(call.size(product(parts.reduced)), state);
-  parts.finish = [count](const std::vector<Expr>& s) { return ir::binary(ir::BinaryOp::div, s[0], count); };
+  parts.finish = [count](const Read&, const Index&, const std::vector<Expr>& s) { return ir::binary(ir::BinaryOp::div, s[0], count); };
   return parts;
 }
 
@@ -208,7 +208,7 @@ ReductionParts define_variance(const Call& call) {
   };
   const Expr degrees =
       ir::max(call.size(product(parts.reduced)) - int_imm(call.integer("correction")), int_imm(0));
-  parts.finish = [divisor = ir::cast(degrees, state)](const std::vector<Expr>& s) {
+  parts.finish = [divisor = ir::cast(degrees, state)](const Read&, const Index&, const std::vector<Expr>& s) {
     return ir::binary(ir::BinaryOp::div, s[2], divisor);
   };
   return parts;
@@ -235,7 +235,7 @@ ReductionParts define_arg_reduce(const Call& call, ir::Monoid monoid) {
       linear = k == 0 ? reduced[k] : linear * call.size(extents[k]) + reduced[k];
     return std::vector<Expr>{read(0, reduced_index(call, outer, reduced)), ir::cast(linear, position)};
   };
-  parts.finish = [](const std::vector<Expr>& s) { return s[1]; };
+  parts.finish = [](const Read&, const Index&, const std::vector<Expr>& s) { return s[1]; };
   return parts;
 }
 
@@ -259,6 +259,39 @@ ReductionParts define_matmul(const Call& call) {
     };
     return std::vector<Expr>{element(0, outer[outer.size() - 2], reduced[0], call.flag("transpose_a")) *
                              element(1, reduced[0], outer.back(), call.flag("transpose_b"))};
+  };
+  return parts;
+}
+
+ReductionParts define_group_of(const Call& call) {
+  ReductionParts parts;
+  parts.monoid = ir::Monoid::min;
+  parts.state = {DType::i64};
+  parts.reduced = {call.operands[0].shape[0]};
+  parts.collapsed = {false};
+  parts.values = [&call](const Read& read, const Index& outer, const Index& reduced) {
+    const Expr end = ir::cast(read(0, reduced), DType::i64);
+    return std::vector<Expr>{ir::select(ir::lt(outer[0], end), reduced[0], call.size(call.operands[0].shape[0]))};
+  };
+  return parts;
+}
+
+ReductionParts define_matmul_at(const Call& call) {
+  const DType state = accumulator(call.operands[0].dtype);
+  ReductionParts parts;
+  parts.state = {state};
+  parts.reduced = {call.operands[0].shape[1]};
+  parts.collapsed = {false, false};
+  const Expr count = call.size(call.operands[1].shape[0]);
+  parts.values = [&call, state, count](const Read& read, const Index& outer, const Index& reduced) {
+    const Expr which = ir::cast(read(2, {outer[0]}), DType::i64);
+    Index at{ir::min(ir::max(which, int_imm(0)), count - int_imm(1)), reduced[0], outer[1]};
+    if (call.flag("transpose_b")) std::swap(at[1], at[2]);
+    return std::vector<Expr>{ir::cast(read(0, {outer[0], reduced[0]}), state) * ir::cast(read(1, at), state)};
+  };
+  parts.finish = [state, count](const Read& read, const Index& outer, const std::vector<Expr>& s) {
+    const Expr which = ir::cast(read(2, {outer[0]}), DType::i64);
+    return ir::select(is_within(which, count), s[0], ir::constant(0, state));
   };
   return parts;
 }

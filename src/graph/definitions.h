@@ -23,6 +23,8 @@ ReductionParts define_mean(const Call& call);
 ReductionParts define_variance(const Call& call);
 ReductionParts define_arg_reduce(const Call& call, ir::Monoid monoid);
 ReductionParts define_matmul(const Call& call);
+ReductionParts define_group_of(const Call& call);
+ReductionParts define_matmul_at(const Call& call);
 
 WriteParts define_scatter(const Call& call, const Read& read, const Index& index);
 WriteParts define_slice_update(const Call& call, const Read& read, const Index& index);

@@ -207,7 +207,7 @@ class Builder {
     body_.push_back(nest(target->name, shape, parts.collapsed, [&](const Index& at) {
       std::vector<Expr> values;
       for (const Buffer& buffer : state) values.push_back(ir::load(buffer, at));
-      return ir::store(target, at, ir::cast(parts.finish ? parts.finish(values) : values[0], target->dtype));
+      return ir::store(target, at, ir::cast(parts.finish ? parts.finish(read, at, values) : values[0], target->dtype));
     }));
   }
 

@@ -97,7 +97,8 @@ struct ReductionParts {
   std::vector<Dim> reduced;
   std::vector<bool> collapsed;  ///< result axes of extent 1 that stand for reduced ones
   std::function<std::vector<ir::Expr>(const Read&, const Index& outer, const Index& reduced)> values;
-  std::function<ir::Expr(const std::vector<ir::Expr>& state)> finish;  ///< empty: the first component
+  /// Empty: the first component.
+  std::function<ir::Expr(const Read&, const Index& outer, const std::vector<ir::Expr>& state)> finish;
 };
 struct Reduction {
   std::function<ReductionParts(const Call&)> parts;

@@ -311,6 +311,30 @@ Status matmul_shape(Call& call) {
   return Unit{};
 }
 
+Status group_of_shape(Call& call) {
+  LW_CHECK(need_rank(call, 0, 1, 1, "offsets with one axis"));
+  LW_CHECK(attribute_shape(call));
+  if (call.result.shape.size() != 1)
+    return call.error(ErrorCode::bad_attribute, "a shape of rank " + std::to_string(call.result.shape.size()), "one size");
+  if (!call.is_at_least(call.operands[0].shape[0], 1))
+    return call.error(ErrorCode::shape_mismatch, "offsets of size " + call.operands[0].shape[0].text() + ", which may be empty", "at least one group");
+  return Unit{};
+}
+
+Status matmul_at_shape(Call& call) {
+  LW_CHECK(need_rank(call, 0, 2, 2, "rows of rank 2"));
+  LW_CHECK(need_rank(call, 1, 3, 3, "matrices of rank 3"));
+  LW_CHECK(need_rank(call, 2, 1, 1, "an index with one axis"));
+  const std::vector<Dim>&x = call.operands[0].shape, &w = call.operands[1].shape;
+  const bool transposed = call.flag("transpose_b");
+  LW_CHECK(need_equal(call, x[1], w[transposed ? 2 : 1], "contracted sizes"));
+  LW_CHECK(need_equal(call, x[0], call.operands[2].shape[0], "rows and indices"));
+  if (!call.is_at_least(w[0], 1))
+    return call.error(ErrorCode::shape_mismatch, w[0].text() + " matrices, which may be none", "at least one matrix");
+  call.result.shape = {x[0], w[transposed ? 1 : 2]};
+  return Unit{};
+}
+
 Status gather_shape(Call& call) {
   LW_CHECK(same_shape_axes(call));
   const std::vector<Dim>&shape = call.operands[0].shape, &index = call.operands[1].shape;

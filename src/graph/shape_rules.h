@@ -18,6 +18,8 @@ Status same_shape_axes(Call& call);  ///< operand 0's shape; `axes` or `axis` ch
 Status reduce_shape(Call& call);
 Status arg_reduce_shape(Call& call);  ///< reduce_shape over axes that are never empty
 Status matmul_shape(Call& call);
+Status group_of_shape(Call& call);   ///< attribute `shape`, one size; one axis of offsets, never empty
+Status matmul_at_shape(Call& call);  ///< [rows, k] and [matrices, k, n], an index for each row
 Status gather_shape(Call& call);
 Status embedding_shape(Call& call);
 Status index_select_shape(Call& call);

@@ -123,6 +123,15 @@ bool is_moved_by_data(const Expr& index, const std::vector<Stmt>& loops) {
   return found;
 }
 
+bool reads_local(const Expr& e) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& x) {
+    const auto* l = as<ir::Load>(x);
+    found = found || (l != nullptr && l->buffer->memory != ir::Memory::global);
+  });
+  return found;
+}
+
 std::vector<ir::Buffer> update_group(const Stmt& body, const ir::Buffer& buffer) {
   std::vector<ir::Buffer> group{buffer};
   ir::walk(

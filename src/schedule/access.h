@@ -29,6 +29,9 @@ std::vector<Access> collect_accesses(const ir::Stmt& root);
 /// Whether the index reads data, at a place that moves with one of the loops.
 bool is_moved_by_data(const ir::Expr& index, const std::vector<ir::Stmt>& loops);
 
+/// Whether it reads memory that is no parameter and no workspace: what it gives may differ from place to place.
+bool reads_local(const ir::Expr& e);
+
 /// The buffers that some Update of the kernel combines together with `buffer`, and itself; in the Update's order.
 std::vector<ir::Buffer> update_group(const ir::Stmt& body, const ir::Buffer& buffer);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/ir/monoid.h"
+#include "src/ir/row_groups.h"
 #include "src/schedule/access.h"
 #include "src/schedule/site.h"
 
@@ -72,6 +73,7 @@ std::vector<ReadInfo> reads_of(const Leaf& leaf) {
       const bool loop = ref && std::any_of(leaf.loops.begin(), leaf.loops.end(),
                                            [&](const Stmt& l) { return as<ir::Loop>(l)->var == ref->var; });
       info.dims.push_back(loop ? ref->var.hint : "");
+      info.by_data = info.by_data || is_moved_by_data(e, leaf.loops);
     }
     const bool seen = std::any_of(out.begin(), out.end(), [&](const ReadInfo& x) {
       return x.buffer == info.buffer && x.dims == info.dims;
@@ -140,6 +142,7 @@ std::vector<NestInfo> describe_nests(const ir::Kernel& k) {
   for (const Leaf& leaf : leaves)
     if (const auto* up = as<ir::Update>(leaf.statement))
       for (const ir::Buffer& b : up->buffers) updates[b] = up;
+  const std::vector<ir::RowGroups> groups = ir::find_row_groups(k.body);
   std::vector<NestInfo> out;
   for (const Leaf& leaf : leaves) {
     const auto* st = as<ir::Store>(leaf.statement);
@@ -165,6 +168,7 @@ std::vector<NestInfo> describe_nests(const ir::Kernel& k) {
       info.scattered_dim = static_cast<int>(d);
     }
     info.reads = reads_of(leaf);
+    info.finds_groups = up != nullptr && std::any_of(groups.begin(), groups.end(), [&](const ir::RowGroups& g) { return g.group == buffer; });
     info.is_product = up != nullptr && up->monoid == ir::Monoid::sum && is_product(up->values[0]);
     for (const Expr& e : st ? std::vector<Expr>{st->value} : up->values) info.is_costly |= is_costly(e);
     out.push_back(std::move(info));

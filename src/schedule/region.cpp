@@ -29,7 +29,7 @@ Expr bound_by_condition(const Access& a, const Expr& index, const std::vector<Va
                         const ir::Facts& facts) {
   for (const Expr& c : a.conditions) {
     const auto* x = as<ir::Binary>(c);
-    if (!x || x->op != ir::BinaryOp::lt) continue;
+    if (!x || x->op != ir::BinaryOp::lt || reads_local(c)) continue;
     const Expr rest = ir::simplify(x->a - index, facts);
     const Expr bound = ir::simplify(x->b - rest, facts);
     const auto used = ir::free_vars(bound);
@@ -98,6 +98,7 @@ void settle(Range& r, const Expr& shape, const ir::Facts& facts, bool padded) {
 Range range_of(const Access& a, std::size_t d, const std::vector<Var>& inner, const std::map<Var, int>& uses,
                const ir::Facts& facts, const ir::Facts& inside, bool padded) {
   const Expr& shape = a.buffer->shape[d];
+  if (reads_local(a.index[d])) return whole_range(shape);
   auto affine = ir::as_affine(a.index[d], inner);
   if (!affine) affine = ir::as_affine(ir::simplify(a.index[d], inside), inner);
   if (!affine) return whole_range(shape);

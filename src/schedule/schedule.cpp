@@ -202,6 +202,11 @@ std::vector<LoopId> Schedule::split_targets(const LoopId& loop, std::int64_t par
   return as_loops(take(&step));
 }
 
+void Schedule::align_rows(const LoopId& loop, const std::string& group, std::int64_t tile) {
+  const schedule::Step step = schedule::AlignRows{loop.name, group, tile};
+  take(&step);
+}
+
 void Schedule::tensorize(const LoopId& row, const LoopId& column, const LoopId& reduction) {
   const schedule::Step step = schedule::Tensorize{names_of({row, column, reduction})};
   take(&step);

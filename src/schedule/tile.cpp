@@ -145,6 +145,7 @@ std::optional<std::vector<Expr>> conditions_of(const Access& access, const Regio
     inside.assume(condition);
   };
   for (const Expr& c : access.conditions) {
+    if (reads_local(c)) return std::nullopt;  // which may be another one where the condition is said again
     if (!uses_any(c, inner)) {
       add(c);
       continue;

@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <random>
 
 #include "src/driver/build.h"
+#include "src/graph/naive_kernel.h"
 #include "src/ir/rewrite.h"
 #include "src/ir/text.h"
 #include "src/runtime/host_cpu.h"
@@ -204,6 +206,43 @@ TEST(RandomSchedules, keep_the_meaning_1) { run_cases(flag("seed", 1)); }
 TEST(RandomSchedules, keep_the_meaning_2) { run_cases(flag("seed", 1) + 10'000); }
 TEST(RandomSchedules, keep_the_meaning_3) { run_cases(flag("seed", 1) + 20'000); }
 TEST(RandomSchedules, keep_the_meaning_4) { run_cases(flag("seed", 1) + 30'000); }
+
+/// A product over groups of rows, with the rows' groups and their number in the epilogue.
+ir::Kernel grouped_kernel() {
+  const auto graph = Graph::parse(
+      "graph g\nsymbol n in 0..17\ninput x: f32[n, 3]\ninput w: f32[3, 3, 4]\ninput ends: i32[3]\ninput b: f32[4]\ng = group_of(ends, [n])\n"
+      "p = add(matmul_at(x, w, g), b)\noutput y = mul(p, cast(reshape(add(g, 1), [n, 1]), f32))\n", "test.lw");
+  return graph::naive_kernel(*graph).value();
+}
+
+TEST(RandomSchedules, of_tiles_that_begin_with_groups_keep_the_meaning) {
+  const std::uint64_t first = flag("seed", 1), cases = flag("cases", kCases) / 5;
+  const ir::Kernel naive = grouped_kernel();
+  std::uint64_t aligned = 0;
+  for (std::uint64_t seed = first; seed < first + cases; ++seed) {
+    // Some steps, wherever tiles can be aligned then, and more steps.
+    std::mt19937_64 random(seed);
+    const auto tile = static_cast<std::int64_t>(1 + random() % 5);
+    std::vector<schedule::TracedStep> prefix;
+    for (const char* pointwise : {"t8", "t9", "t10", "t5", "p"}) prefix.push_back({schedule::InlineBuffer{pointwise}, {}});
+    if (random() % 2 == 0) prefix.push_back({schedule::Split{"t5_acc_1", {2}, Tail::guard}, {}});
+    prefix.push_back({schedule::Split{"t5_acc_0", {tile}, Tail::guard}, {}});
+    RandomSchedule s = random_schedule(apply_what_applies(naive, prefix).kernel, seed, static_cast<int>(random() % 3));
+    s.steps.insert(s.steps.begin(), prefix.begin(), prefix.end());
+    s = apply_what_applies(naive, s.steps);
+    std::vector<schedule::TracedStep> steps = s.steps;
+    steps.push_back({schedule::FuseEpilogue{"y", "t5_acc_0_o", Place::registers}, {}});
+    steps.push_back({schedule::AlignRows{"t5_acc_0_o", "g", tile}, {}});
+    s = apply_what_applies(naive, steps);
+    aligned += std::any_of(s.steps.begin(), s.steps.end(), [](const auto& step) { return std::holds_alternative<schedule::AlignRows>(step.step); }) ? 1 : 0;
+    const RandomSchedule more = random_schedule(s.kernel, seed + 7, kAttempts);
+    s.kernel = more.kernel, s.wrong = more.wrong;
+    s.steps.insert(s.steps.end(), more.steps.begin(), more.steps.end());
+    const std::string wrong = check(naive, s, seed);
+    ASSERT_EQ(wrong, "") << "seed " << seed << "\n" << as_golden(naive, s, seed, wrong);
+  }
+  EXPECT_GT(aligned * 2, cases);
+}
 
 }  // namespace
 }  // namespace loopwright::test

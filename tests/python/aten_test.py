@@ -77,6 +77,8 @@ CASES = {
     "patches": [lambda x=torch.randn(3, 2, 8, 12), w=torch.randn(5, 2, 4, 3), v=torch.randn(5, 2, 4): [
         F.conv2d(x, w, stride=(4, 3)), F.conv2d(x, w, w[:, 0, 0, 0], stride=(4, 3)), F.conv1d(x[:, :, 0], v, stride=4), F.conv1d(x[:, :, 1], v[:, :, :2], stride=2)]],
     "bf16 products": [lambda x=torch.randn(5, 64, dtype=torch.bfloat16), w=torch.randn(8, 64, dtype=torch.bfloat16): [x @ w.t(), F.linear(x, w), F.linear(x, w, w[:, 0])]],
+    "products of groups": [lambda x=torch.randn(20, 16, dtype=torch.bfloat16), w=torch.randn(3, 8, 16, dtype=torch.bfloat16), ends=torch.tensor([5, 5, 20], dtype=torch.int32): [
+        torch._grouped_mm(x, w.mT, offs=ends), torch._grouped_mm(x, w.reshape(3, 16, 8), offs=ends), torch._grouped_mm(w, w.mT)]],
     "losses": [lambda x=X, t=torch.tensor([1, 2, 3, 4, 5, 6]): [F.mse_loss(x, x * 2), F.l1_loss(x, x * 2), F.smooth_l1_loss(x, x * 2)]],
 }
 

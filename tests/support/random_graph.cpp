@@ -351,7 +351,23 @@ class Maker : RandomValues {
     }
   }
 
+  void grouped_matmul() {
+    const Known x = pick([&](const Known& k) { return dtype(k) != DType::boolean && type(k).rank() == 2; }, DType::boolean);
+    if (dtype(x) == DType::boolean || type(x).rank() != 2) return;
+    const bool transposed = random_.chance(0.5);
+    const Dim k = type(x).shape[1], columns = any_dim(), groups = Dim(random_.between(1, 5));
+    const std::vector<Dim> shape = transposed ? std::vector{groups, columns, k} : std::vector{groups, k, columns};
+    if (size_of(shape) > kElements) return;
+    const Known w = new_input(dtype(x), shape), ends = new_input(random_.chance(0.5) ? DType::i32 : DType::i64, {groups});
+    const auto group = apply("group_of", {ends.v}, {{"shape", std::vector<Dim>{type(x).shape[0]}}}, 5, 0);
+    if (!group) return;
+    const double length = static_cast<double>(size_of(k)), bound = length * x.bound * w.bound;
+    apply("matmul_at", {x.v, w.v, group->v}, {{"transpose_b", transposed}}, bound,
+          length * x.error * w.bound + ((length + 8) * unit(accumulator(dtype(x))) + 2 * unit(dtype(x))) * bound);
+  }
+
   void matmul() {
+    if (random_.chance(0.3)) return grouped_matmul();
     const Known a = pick([&](const Known& k) { return dtype(k) != DType::boolean && type(k).rank() >= 2; },
                          DType::boolean);
     if (dtype(a) == DType::boolean || type(a).rank() < 2) return;

@@ -130,6 +130,36 @@ void run_matmul(Job& job) {
   });
 }
 
+void run_group_of(Job& job) {
+  const Tensor& ends = *job.in[0];
+  for (std::int64_t row = 0; row < job.out.count(); ++row) {
+    std::int64_t group = 0;
+    while (group < ends.count() && ends.whole[group] <= row) ++group;
+    job.out.whole[row] = group;
+  }
+}
+
+void run_matmul_at(Job& job) {
+  const Tensor &x = *job.in[0], &w = *job.in[1], &at = *job.in[2];
+  const bool transposed = job.flag("transpose_b");
+  const std::int64_t rows = x.shape[0], length = x.shape[1], columns = job.out.shape[1];
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t which = at.whole[r];
+    if (which < 0 || which >= w.shape[0]) continue;
+    for (std::int64_t n = 0; n < columns; ++n) {
+      double real = 0;
+      std::uint64_t whole = 0;
+      for (std::int64_t k = 0; k < length; ++k) {
+        const std::int64_t i = r * length + k, j = (which * w.shape[1] + (transposed ? n : k)) * w.shape[2] + (transposed ? k : n);
+        if (x.holds_reals()) real += x.real[i] * w.real[j];
+        else whole += static_cast<std::uint64_t>(x.whole[i]) * static_cast<std::uint64_t>(w.whole[j]);
+      }
+      if (x.holds_reals()) job.out.real[r * columns + n] = real;
+      else job.out.whole[r * columns + n] = wrap_to(job.out.dtype, static_cast<std::int64_t>(whole));
+    }
+  }
+}
+
 void run_cumulative_sum(Job& job) {
   const auto axis = static_cast<std::size_t>(job.integer("axis"));
   const Tensor& x = *job.in[0];
@@ -154,6 +184,8 @@ void run_cumulative_sum(Job& job) {
 
 bool run_reduction(Job& job) {
   if (job.node.op == "matmul") return run_matmul(job), true;
+  if (job.node.op == "group_of") return run_group_of(job), true;
+  if (job.node.op == "matmul_at") return run_matmul_at(job), true;
   if (job.node.op == "cumulative_sum") return run_cumulative_sum(job), true;
   return run_fold(job);
 }

@@ -29,6 +29,26 @@ bool thread_loops_inside(const Stmt& s) {
   return found;
 }
 
+/// The rounds of a block that does what many would do (persist): the loop's variable is nowhere but in the number of the
+/// iteration that a block of a grid would have had, and so is the block's. Those touch nothing of each other's in memory that the grid shares.
+bool is_rounds(const ir::Loop& l) {
+  Stmt inside = l.body;
+  std::set<ir::Var> inner{l.var};
+  while (const auto* turns = ir::as<ir::Loop>(inside)) {
+    if (!thread_axis(turns->kind)) return false;
+    inner.insert(turns->var);
+    inside = turns->body;
+  }
+  const auto* number = ir::as<ir::Let>(inside);
+  const auto* there = number != nullptr ? ir::as<ir::If>(number->body) : nullptr;
+  if (there == nullptr || !ir::uses(there->condition, number->var) || !ir::uses(number->value, l.var)) return false;
+  // The block, beside what is inside: a variable that nothing but the number uses.
+  for (const ir::Var& v : ir::free_vars(number->value))
+    if (ir::uses(number->body, v)) return false;
+  const std::set<ir::Var> used = ir::free_vars(number->value);
+  return std::any_of(used.begin(), used.end(), [&](const ir::Var& v) { return !inner.contains(v); });
+}
+
 class BarrierPlanner {
  public:
   BarrierPlanner(const Stmt& body, const ir::Facts& facts, const BlockShape& block) : facts_(facts), block_(block) {
@@ -95,7 +115,15 @@ class BarrierPlanner {
     }
     if (!thread_loops_inside(l.body)) return step(s);
     // Twice: what an iteration leaves meets what the next one does first.
-    for (int round = 0; round < 2; ++round) scoped([&] { facts_.bind_loop(l.var, l.extent); }, l.body);
+    scoped([&] { facts_.bind_loop(l.var, l.extent); }, l.body);
+    std::vector<Touch> apart;
+    if (is_rounds(l))
+      std::erase_if(pending_, [&](const Touch& t) {
+        if (t.buffer->memory == ir::Memory::global) apart.push_back(t);
+        return t.buffer->memory == ir::Memory::global;
+      });
+    scoped([&] { facts_.bind_loop(l.var, l.extent); }, l.body);
+    pending_.insert(pending_.end(), apart.begin(), apart.end());
   }
 
   /// A statement that each thread carries out on its own.

@@ -203,6 +203,9 @@ class BodyEmitter {
     ir::Var loop, slot;
     RingPlan plan;
   };
+  void find_guides(const ir::Stmt& body);
+  /// Whether the statement computes nothing but numbers that say whether and where the ring's copies are: all roles do.
+  bool guides_ring(const ir::Stmt& s) const;
   Status emit_roles(const ir::Stmt& body);
   Status emit_consumers(const ir::Stmt& body);
   Status emit_turns(const ir::Loop& l);
@@ -272,6 +275,7 @@ class BodyEmitter {
   std::map<ir::Buffer, ir::BulkCopy> ring_copies_;   ///< what fills a ring
   std::map<ir::Buffer, std::int64_t> ring_offsets_;  ///< of the rings in shared memory
   std::optional<RingState> ring_;
+  std::set<ir::Buffer> guides_;                      ///< numbers that every thread holds and the way to the ring depends on
   Pace pace_ = Pace::overlapped;                     ///< of the ring
   std::map<ir::Buffer, std::set<std::int64_t>> begun_;    ///< tiles of fragments that are zero: their next product begins the sum
   std::set<ir::Buffer> multiplying_;                 ///< fragments whose products are under way

@@ -447,7 +447,7 @@ Status BodyEmitter::allocate(const ir::Alloc& a) {
     count *= std::max<std::int64_t>(*n, 1);
   }
   if (b->memory == Memory::fragment) return allocate_fragment(a);
-  if (goes_along() || ring_offsets_.contains(b)) return emit_one(a.body);
+  if ((goes_along() && !guides_.contains(b)) || ring_offsets_.contains(b)) return emit_one(a.body);
   if (outgoing_.contains(b)) return allocate_outgoing(a);
   if (b->memory == Memory::shared) {
     const std::int64_t bytes = count * size_bytes(b->dtype);

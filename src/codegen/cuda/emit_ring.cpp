@@ -109,8 +109,39 @@ Status BodyEmitter::place_rings(const Stmt& body) {
   return Unit{};
 }
 
+void BodyEmitter::find_guides(const Stmt& body) {
+  const auto take = [&](const Expr& e) {
+    ir::walk(e, [&](const Expr& x) {
+      const auto* l = ir::as<ir::Load>(x);
+      if (l != nullptr && l->buffer->memory == ir::Memory::registers && count_of(*l->buffer) == 1) guides_.insert(l->buffer);
+    });
+  };
+  ir::walk(body, [&](const Stmt& s) {
+    if (!has_ring(s)) return;
+    if (const auto* l = ir::as<ir::Let>(s)) take(l->value);
+    if (const auto* i = ir::as<ir::If>(s)) take(i->condition);
+    if (const auto* l = ir::as<ir::Loop>(s)) take(l->extent);
+  }, [](const Expr&) {});
+  // And what they are computed from.
+  for (std::size_t before = guides_.size() + 1; before != guides_.size();) {
+    before = guides_.size();
+    ir::walk(body, [&](const Stmt& s) {
+      if (!has_ring(s) && guides_ring(s))
+        for (const ir::Buffer& b : ir::buffers_of(s).read)
+          if (b->memory == ir::Memory::registers && count_of(*b) == 1) guides_.insert(b);
+    }, [](const Expr&) {});
+  }
+}
+
+bool BodyEmitter::guides_ring(const Stmt& s) const {
+  if (guides_.empty()) return false;
+  const std::vector<ir::Buffer> written = ir::buffers_of(s).written;
+  return !written.empty() && std::all_of(written.begin(), written.end(), [&](const ir::Buffer& b) { return guides_.contains(b); });
+}
+
 Status BodyEmitter::emit_roles(const Stmt& body) {
   LW_CHECK(place_rings(body));
+  find_guides(body);
   const std::int64_t consumers = launch_.consumers, depth = ring_->plan.depth, turns = ring_->plan.turns;
   line("const unsigned lw_base = lw_shared_address(lw_shared), lw_full = lw_base + " + std::to_string(ring_barriers_) + ", lw_empty = lw_full + " + std::to_string(depth * 8) + ";");
   if (turns > 1) line("const unsigned lw_turns = lw_empty + " + std::to_string(depth * 8) + ";");

@@ -105,7 +105,7 @@ void BodyEmitter::barrier() {
 }
 
 Status BodyEmitter::emit_one(const Stmt& s) {
-  if (goes_along() && !in_ring_ && !has_ring(s)) return Unit{};
+  if (goes_along() && !in_ring_ && !has_ring(s) && !guides_ring(s)) return Unit{};
   if (barriers_.contains(s.get()) && !goes_along()) barrier();
   if (ring_ && role_ == Role::consumer && !multiplies_inside(s) && (!in_ring_ || pace_ == Pace::settled)) {
     if (begins_sum(s)) return Unit{};

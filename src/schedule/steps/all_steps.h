@@ -3,6 +3,7 @@
 
 #include <variant>
 
+#include "src/schedule/steps/align_rows.h"
 #include "src/schedule/steps/assume.h"
 #include "src/schedule/steps/bind.h"
 #include "src/schedule/steps/bulk.h"
@@ -32,7 +33,7 @@
 namespace loopwright::schedule {
 
 using Step = std::variant<Split, Fuse, Merge, Reorder, Parallel, Bind, Unroll, Vectorize, InlineBuffer, ComputeAt,
-                          FuseEpilogue, Hold, Stage, ReduceAcross, ScanAcross, ValueFirst, SplitTargets, Separate, RoundFactors, Tensorize, Ring, Bulk, LoadAhead, Persist, Stream,
+                          FuseEpilogue, Hold, Stage, ReduceAcross, ScanAcross, ValueFirst, SplitTargets, AlignRows, Separate, RoundFactors, Tensorize, Ring, Bulk, LoadAhead, Persist, Stream,
                           AssumeMultiple, AssumeAlignment>;
 
 }  // namespace loopwright::schedule

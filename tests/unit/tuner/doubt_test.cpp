@@ -95,6 +95,14 @@ TEST(Doubt, WhatIsNotLinearIsUncheckedThereAlone) {
   EXPECT_EQ(doubts(g, "row", {{0, 1, 2, 1, 1, 0}, {1, 2, 3, 4, 5, 6}}, {2, 2}), (Numbers{0, 0, kUnbounded, kUnbounded}));
 }
 
+TEST(Doubt, AProductIsUncheckedInRowsWhoseMatrixIsInDoubt) {
+  Graph g("experts");
+  const Value x = input(g, "x", {2, 3}), w = input(g, "w", {3, 3, 2});
+  const Value at = *g.reduce("argmax", *g.unary("exp", x), {1}, false);
+  ASSERT_TRUE(g.output("y", *g.apply("matmul_at", {x, w, at})).ok());
+  EXPECT_EQ(doubts(g, "y", {{0, 1, 2, 1, 1, 0}, Numbers(18, 1)}, {2, 2}), (Numbers{0, 0, kUnbounded, kUnbounded}));
+}
+
 TEST(Doubt, EveryOpThatFollowsHasARule) {
   Graph g("many");
   const Value x = input(g, "x", {4, 4});

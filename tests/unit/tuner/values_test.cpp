@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "src/graph/naive_kernel.h"
 #include "tuner/case.h"
@@ -59,6 +61,27 @@ TEST(Values, IndexInputsStayInsideWhatTheyIndex) {
   EXPECT_EQ(ranges.at("ids").lo, 0);
   EXPECT_EQ(ranges.at("ids").hi, 50);
   EXPECT_FALSE(ranges.contains("other"));
+}
+
+TEST(Values, OffsetsOfGroupsAreInOrderAndEndAtTheLastRow) {
+  Graph g("experts");
+  const Dim n = *g.symbol("n", 1, 1000);
+  const Value ends = *g.input("ends", {.dtype = DType::i32, .shape = {64}});
+  const Value group = *g.apply("group_of", {ends}, {{"shape", std::vector<Dim>{n}}});
+  ASSERT_TRUE(g.output("group", group).ok());
+  const auto ranges = find_index_ranges(*graph::naive_kernel(g), {{"n", 256}});
+  ASSERT_TRUE(ranges.contains("ends"));
+  const IntegerRange range = ranges.at("ends");
+  EXPECT_TRUE(range.ends);
+  std::vector<std::int32_t> data(64);
+  fill_random(DType::i32, data.data(), 64, Draw::normal, 5, &range);
+  EXPECT_EQ(data.back(), 256);
+  EXPECT_TRUE(std::is_sorted(data.begin(), data.end()));
+  EXPECT_GE(data.front(), 0);
+  std::set<int> counts;
+  for (std::size_t i = 1; i < data.size(); ++i) counts.insert(data[i] - data[i - 1]);
+  EXPECT_GE(counts.size(), 5u) << "groups of different sizes";
+  EXPECT_LE(*counts.rbegin(), 9) << "twice the mean, rounded";
 }
 
 TEST(Values, PoisonsDiffer) {

@@ -35,6 +35,18 @@ TEST(Emit, neighbouring_lanes_make_one_access_where_the_alignment_is_known) {
   EXPECT_EQ(aligned->launches[0].block, (std::array<std::int32_t, 3>{128, 1, 1}));
 }
 
+TEST(Emit, rounds_of_a_block_that_are_iterations_of_a_grid_need_no_barrier_between_their_writes) {
+  const auto barriers = [](const std::string& target) {
+    const auto found = emit("kernel place(at: i32[8] in, x: f32[128] in, y: f32[1024] out)\n  level emittable\n  for b in 0..4 grid_x\n    for r in 0..2\n      let t: i64 = r*4 + b\n      if t < 8\n"
+                            "        let first: i64 = i64(at[t])\n        if 0 <= first and first <= 800\n          for i in 0..128 thread_x\n            y[" + target + "] = x[i]\n");
+    EXPECT_TRUE(found.ok()) << found.error().message();
+    return found.ok() ? count(found->functions, "__syncthreads();") : -1;
+  };
+  EXPECT_EQ(barriers("first + i"), 0);
+  // A write that is the block's, not the iteration's, may meet that of another round.
+  EXPECT_EQ(barriers("first + i + b"), 1);
+}
+
 TEST(Emit, stores_of_a_streamed_output_leave_the_caches_first) {
   const auto text = [](const char* role, const char* body) {
     const auto found = emit("kernel copy(x: bf16[16384] in, y: bf16[16384] " + std::string(role) +
