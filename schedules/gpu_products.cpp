@@ -27,10 +27,18 @@ std::vector<LoopId> find_zeroing(const Schedule& s) {
   return loops.size() < 2 ? std::vector<LoopId>{} : std::vector<LoopId>{loops.end() - 2, loops.end()};
 }
 
+constexpr std::int64_t kMostOfGridY = 65535;
+
 LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles, std::int64_t rows) {
-  if (!p.batch.empty()) s.bind(fuse_all(s, p.batch), Axis::grid_y);
+  std::vector<LoopId> along_x = tiles;
+  if (!p.batch.empty()) {
+    const LoopId batch = fuse_all(s, p.batch);
+    if (!s.ok()) return {};
+    if (s.max_extent(batch) <= kMostOfGridY) s.bind(batch, Axis::grid_y);
+    else along_x.insert(along_x.begin(), batch);
+  }
   if (!s.ok()) return {};
-  const LoopId all = fuse_all(s, tiles);
+  const LoopId all = fuse_all(s, along_x);
   s.bind(all, Axis::grid_x);
   if (s.ok() && !p.group.empty()) s.align_rows(all, p.group, rows);
   return all;

@@ -179,7 +179,8 @@ LoopId gather_rows(Schedule& s, int row_count, std::int64_t rows_per_block) {
   for (std::size_t i = 0; i + 1 < written.size(); ++i) others.push_back(bind_rows(s, written[i], row_count, rows_per_block));
   if (!s.ok()) return {};
   // What an output needs can move to it, or the output to the others, once nothing else stands between.
-  for (std::size_t round = 0; round <= others.size(); ++round) {
+  const std::size_t rounds = others.size() + 2;
+  for (std::size_t round = 0; round < rounds; ++round) {
     for (const std::string& buffer : intermediates_backwards(s)) {
       // The components of a tuple move together: all but one of them have moved already.
       s.attempt([&](Schedule& t) { t.compute_at(buffer, last.back(), Place::registers); });
@@ -205,11 +206,11 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   const std::vector<std::string> costly = find_costly_rows(s);
   RowShares shares;
   const int rows_before = std::max(0, count_row_loops(s));
-  const std::int64_t columns_before = measure_rows(s, rows_before).columns;
-  const std::vector<std::int64_t> clusters = cluster_choices(s, columns_before, rows_before);
+  const Row before = measure_rows(s, rows_before);
+  const std::vector<std::int64_t> clusters = cluster_choices(s, before.columns, rows_before);
   if (clusters.size() > 1) shares.blocks = k.pick("cluster", clusters);
-  const bool fits = columns_before <= kMostHeld * shares.blocks;
-  const bool keeps = fits && !costly.empty() && k.pick_flag("keep_row", true);
+  const bool fits = before.columns <= kMostHeld * shares.blocks;
+  const bool keeps = fits && before.constant && !costly.empty() && k.pick_flag("keep_row", true);
   if (k.pick_flag("aligned", true)) s.assume_alignment(16);
   inline_intermediates(s, keeps ? costly : std::vector<std::string>{});
   const int row_count = count_row_loops(s);

@@ -305,6 +305,30 @@ TEST(CudaRow, of_several_outputs_agrees) {
   check_family(graphs);
 }
 
+/// Rows that are looked up: a block of several rows ends beyond the last index, which is in front of the rows' own condition.
+TEST(CudaRow, of_looked_up_rows_agrees) {
+  std::vector<std::string> graphs;
+  for (const char* rows : {"n", "13"})
+    for (const char* body : {"layer_norm(t)", "softmax(t, axis=-1)", "cast(argmax(t, axes=[-1]), f32)"})
+      for (const char* table : {"f32[97, 128]", "f32[97, 16]"}) {
+        std::string text = body;
+        text.replace(text.find("(t") + 1, 1, "index_select(t, i, axis=0)");
+        graphs.push_back("graph g\nsymbol n in 1..9\ninput t: " + std::string(table) + "\ninput i: i64[" + rows + "]\noutput y = " + text + "\n");
+      }
+  check_family(graphs, graphs.size() + 24, "gpu_row");
+}
+
+/// Rows of any length, and rows whose reductions several outputs share.
+TEST(CudaRow, of_any_length_agrees) {
+  std::vector<std::string> graphs;
+  for (const char* shape : {"[3, n]", "[n, n]", "[m, 4, n]", "[m, 2, 1, n]"})
+    for (const char* body : {"softmax(h, axis=-1)", "log_softmax(h, axis=-1)"})
+      graphs.push_back("graph g\nsymbol n in 1..90\nsymbol m in 1..5\ninput x: bf16" + std::string(shape) + "\nh = cast(x, f32)\noutput y = cast(" + body + ", bf16)\n");
+  graphs.push_back("graph g\nsymbol n in 1..9\ninput x: f32[n, 128]\nm = mean(x, axes=[-1], keepdim=true)\noutput a = sub(x, m)\noutput b = mul(x, m)\n");
+  graphs.push_back("graph g\nsymbol n in 1..9\ninput x: bf16[n, 264]\nh = cast(x, f32)\ns = reduce_max(abs(h), axes=[-1], keepdim=true)\noutput q = cast(round(div(mul(h, 127), add(s, 0.001))), i8)\noutput scale = div(s, 127)\n");
+  check_family(graphs, graphs.size() + 24, "gpu_row");
+}
+
 TEST(CudaColumns, agrees) {
   std::vector<std::string> graphs;
   for (const char* shape : {"[1, 1]", "[7, 40]", "[70, 24]", "[130, 264]", "[600, 17]", "[300, 64]", "[n, 48]"})
@@ -439,6 +463,7 @@ TEST(CudaScan, of_long_rows_agrees) {
   for (const char* columns : {"8192", "16384", "20001", "33000"}) graphs.push_back(scan_graph("f32", "[2, " + std::string(columns) + "]", 1));
   graphs.push_back(scan_graph("bf16", "[2, 16392]", 1));
   graphs.push_back(scan_graph("f32", "[1, 131076]", 1));
+  graphs.push_back("graph g\nsymbol n in 0..9000\ninput x: f32[3, n]\noutput y = cumulative_sum(x, axis=1)\n");  // blocks of a cluster that may all be idle
   check_family(graphs, graphs.size() * 3, "gpu_scan");
 }
 

@@ -153,8 +153,10 @@ class ScanBuilder {
     items.push_back(nest([&](const Element& at) { return finish(at); }));
     std::vector<ir::Buffer> local{part_, before_};
     if (step_.blocks > 1) local.insert(local.end(), {share_, base_});
-    const Expr rounds =
-        ir::simplify(ir::ceil_div(loop_.extent, ir::int_imm(step_.ways * step_.chunk)), facts_);
+    // A row that fits into one pass gets it even where it is empty: blocks of a cluster meet under no condition.
+    const std::int64_t pass = step_.ways * step_.chunk;
+    const bool fits = facts_.proves(ir::lt(loop_.extent, ir::int_imm(pass + 1)));
+    const Expr rounds = fits ? ir::int_imm(1) : ir::simplify(ir::ceil_div(loop_.extent, ir::int_imm(pass)), facts_);
     const Stmt passes = ir::loop(round_, rounds, alloc_all(local, ir::seq(std::move(items))));
     const Stmt begin = over_kept(
         step_.loop + "_z", [&](const std::vector<Expr>& kept) { return ir::store(carry_, kept, neutral()); });

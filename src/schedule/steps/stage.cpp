@@ -113,12 +113,35 @@ std::vector<Expr> layout_shape(const Layout& layout, const ir::Facts& facts) {
   return shape;
 }
 
+/// What must hold so that the loads inside an index stay within their buffers: the copy stands in front of the reader's conditions.
+/// Of loads inside an index of a load the inner come first.
+std::vector<Expr> list_load_bounds(const Expr& index) {
+  std::vector<const ir::Load*> loads;
+  ir::walk(index, [&](const Expr& e) {
+    if (const auto* l = as<ir::Load>(e)) loads.push_back(l);
+  });
+  std::vector<Expr> bounds;
+  for (auto l = loads.rbegin(); l != loads.rend(); ++l)
+    for (std::size_t d = 0; d < (*l)->index.size(); ++d) {
+      bounds.push_back(ir::lt(ir::int_imm(-1), (*l)->index[d]));
+      bounds.push_back(ir::lt((*l)->index[d], (*l)->buffer->shape[d]));
+    }
+  return bounds;
+}
+
 /// for p: copy[p] = buffer[base + position of p], or zero where that is beyond the region or the buffer. `rounded`: to tf32.
 Stmt make_copy(const ir::Buffer& buffer, const ir::Buffer& copy, bool rounded, const Layout& layout,
                const std::vector<Var>& loops, ir::Facts facts) {
   for (std::size_t i = 0; i < loops.size(); ++i) facts.bind_loop(loops[i], copy->shape[i]);
   std::vector<Expr> index(layout.region.size()), target;
   std::vector<Expr> conditions;
+  const auto require = [&](const Expr& condition) {
+    if (facts.proves(condition)) return;
+    conditions.push_back(condition);
+    facts.assume(condition);
+  };
+  for (const Range& r : layout.region)
+    for (const Expr& bound : list_load_bounds(r.base)) require(bound);
   std::size_t next_tile = layout.order.size();
   for (std::size_t i = 0; i < layout.order.size(); ++i) {
     const std::size_t d = layout.order[i];
@@ -126,11 +149,6 @@ Stmt make_copy(const ir::Buffer& buffer, const ir::Buffer& copy, bool rounded, c
     if (layout.tiles[d] != 1)
       position = position * ir::int_imm(layout.tiles[d]) + ir::var(loops[next_tile++]);
     const Range& r = layout.region[d];
-    const auto require = [&](const Expr& condition) {
-      if (facts.proves(condition)) return;
-      conditions.push_back(condition);
-      facts.assume(condition);
-    };
     require(ir::lt(position, r.extent));
     index[d] = r.whole ? position : r.base + position;
     if (r.exceeds) require(ir::lt(index[d], buffer->shape[d]));
