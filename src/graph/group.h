@@ -25,6 +25,8 @@ struct Grouping {
   /// A product that sums few terms may be computed in the kernel of another one whose epilogue reads it: it is never in
   /// memory, which costs more than its arithmetic where memory is far. On CPUs its vectors would not run along memory.
   bool thin_products_in_epilogues = false;
+  /// Reductions over the same axes of one tensor, with what belongs to them, are one kernel that reads it once.
+  bool reductions_beside_each_other = false;
 };
 
 /// Groups in an order in which they can run. Every op is in exactly one group, except cheap pointwise and view ops that

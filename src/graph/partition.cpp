@@ -60,6 +60,7 @@ class Partitioner {
   Partition run() {
     for (Id n = 0; n < size(); ++n)
       if (live_[n] && !recomputed_[n] && g_.nodes()[n].op != "input") place(n);
+    if (grouping_.reductions_beside_each_other) join_reductions();
     return finish();
   }
 
@@ -284,6 +285,40 @@ class Partitioner {
     if (axes.size() < space.size()) return true;
     Result<Dim::Bounds> length = product(space).bounds(g_.symbols());
     return space.size() == 1 && length.ok() && length->hi <= kLongestSingleRow;
+  }
+
+  /// Tensors that a cluster reads in the shape that it reduces.
+  std::set<Id> reduced_tensors(const Cluster& c) const {
+    std::set<Id> out;
+    for (Id n : c.nodes)
+      for (const Source& s : sources(n))
+        if (shape(s.node) == c.space && std::find(c.nodes.begin(), c.nodes.end(), s.node) == c.nodes.end()) out.insert(s.node);
+    return out;
+  }
+
+  /// A place down columns goes through memory and takes a launch of its own.
+  bool has_place_in_columns(const Cluster& c) const {
+    return !c.is_row && std::any_of(c.nodes.begin(), c.nodes.end(), [&](Id n) { return node(n).op == "argmax" || node(n).op == "argmin"; });
+  }
+
+  void join_reductions() {
+    std::vector<int> reductions;
+    std::map<int, std::set<Id>> read;
+    for (int c = 0; c < static_cast<int>(clusters_.size()); ++c) {
+      if (clusters_[c].nodes.empty() || clusters_[c].core != Core::reduction || has_place_in_columns(clusters_[c])) continue;
+      read[c] = reduced_tensors(clusters_[c]);
+      const auto beside = std::find_if(reductions.begin(), reductions.end(), [&](int other) {
+        const Cluster &a = clusters_[other], &b = clusters_[c];
+        const bool shares = std::any_of(read[c].begin(), read[c].end(), [&](Id t) { return read[other].contains(t); });
+        return shares && a.space == b.space && a.axes == b.axes && is_acyclic({other, c}, b.nodes.front());
+      });
+      if (beside == reductions.end()) {
+        reductions.push_back(c);
+        continue;
+      }
+      read[*beside].insert(read[c].begin(), read[c].end());
+      merge(*beside, c);
+    }
   }
 
   // ---- pointwise

@@ -19,7 +19,8 @@ struct Partition {
 ///   contraction   one product and pointwise ops of its shape behind it, whatever else they read; with
 ///                 `thin_products_in_epilogues` also products of few terms that only these read
 ///   reduction     reductions of one shape over the same axes, pointwise ops of that shape before them, pointwise ops of
-///                 the reduced shape behind them; and, when the axes are the trailing ones (rows), of the full shape too
+///                 the reduced shape behind them; and, when the axes are the trailing ones (rows), of the full shape too; with
+///                 `reductions_beside_each_other` all of these that read one tensor and need nothing of each other
 ///   pointwise     pointwise ops of one shape; a gather, or a view that is needed in memory, in front of them
 ///   scan, write   one op, with the pointwise ops that only it reads
 /// Sources, views, casts, and short pointwise chains over one tensor are recomputed.

@@ -90,7 +90,7 @@ std::optional<Candidate> make_candidate(const std::string& graph_text, std::uint
   const auto graph = Graph::parse(graph_text, "test.lw");
   EXPECT_TRUE(graph.ok()) << graph.error().message();
   if (!graph.ok()) return std::nullopt;
-  const auto groups = graph::group_ops(*graph);
+  const auto groups = graph::group_ops(*graph, driver::grouping_for(TargetKind::cuda));
   EXPECT_EQ(groups.size(), 1u) << graph_text;
   const auto job = driver::make_job(graph::make_workload(groups[0].graph));
   EXPECT_TRUE(job.ok());
@@ -327,6 +327,31 @@ TEST(CudaRow, of_any_length_agrees) {
   graphs.push_back("graph g\nsymbol n in 1..9\ninput x: f32[n, 128]\nm = mean(x, axes=[-1], keepdim=true)\noutput a = sub(x, m)\noutput b = mul(x, m)\n");
   graphs.push_back("graph g\nsymbol n in 1..9\ninput x: bf16[n, 264]\nh = cast(x, f32)\ns = reduce_max(abs(h), axes=[-1], keepdim=true)\noutput q = cast(round(div(mul(h, 127), add(s, 0.001))), i8)\noutput scale = div(s, 127)\n");
   check_family(graphs, graphs.size() + 24, "gpu_row");
+}
+
+/// What reads one tensor and needs nothing of each other is one kernel that reads it once.
+TEST(CudaRow, beside_each_other_agree) {
+  std::vector<std::string> graphs;
+  for (const char* columns : {"33", "264", "2880", "20001"}) {
+    graphs.push_back(row_graph("n", columns, "output m = mean(h, axes=[-1])\noutput t = reduce_max(h, axes=[-1])\n"));
+    graphs.push_back(row_graph("5", columns, "output y = cast(softmax(h, axis=-1), bf16)\noutput z = cast(rms_norm(h, eps=1e-5), bf16)\n"));
+    graphs.push_back(row_graph("3", columns, "output p = argmax(x, axes=[-1])\noutput q = argmin(x, axes=[-1])\noutput s = sum(h, axes=[-1])\n"));
+  }
+  check_family(graphs, graphs.size() + 12, "gpu_row");
+}
+TEST(CudaColumns, beside_each_other_agree) {
+  std::vector<std::string> graphs;
+  for (const char* shape : {"[n, 24]", "[70, 33]", "[300, 264]"})
+    for (const char* body : {"output s = sum(x, axes=[0])\noutput t = reduce_max(x, axes=[0])\n", "output m = mean(x, axes=[0])\noutput q = sqrt(mean(mul(x, x), axes=[0]))\noutput p = reduce_min(x, axes=[0])\n"})
+      graphs.push_back("graph g\nsymbol n in 1..500\ninput x: f32" + std::string(shape) + "\n" + body);
+  check_family(graphs, graphs.size() + 12, "gpu_column_reduction");
+}
+TEST(CudaFullReduction, beside_each_other_agree) {
+  std::vector<std::string> graphs;
+  for (const char* shape : {"[n]", "[n, 24]", "[70000]", "[300, 264]"})
+    for (const char* body : {"output s = sum(x)\noutput t = reduce_max(x)\n", "output m = mean(x)\noutput q = gt(sum(mul(x, x)), 3)\n"})
+      graphs.push_back("graph g\nsymbol n in 1..5000\ninput x: f32" + std::string(shape) + "\n" + body);
+  check_family(graphs, graphs.size() + 12, "gpu_full_reduction");
 }
 
 TEST(CudaColumns, agrees) {

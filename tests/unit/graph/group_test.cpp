@@ -45,6 +45,20 @@ TEST(Grouping, a_whole_normalisation_is_one_kernel) {
               ElementsAre("row_reduction"));
 }
 
+TEST(Grouping, reductions_of_one_tensor_are_one_kernel_where_the_machine_wants_it) {
+  const auto count = [](const std::string& body) {
+    std::vector<std::size_t> out;
+    for (const bool beside : {false, true}) out.push_back(graph::group_ops(parsed("input x: f32[n, 64]\ninput z: f32[n, 64]\n" + body), {.reductions_beside_each_other = beside}).size());
+    return out;
+  };
+  EXPECT_THAT(count("output a = mean(x, axes=[1])\noutput b = reduce_max(x, axes=[1])\noutput c = softmax(x)\n"), ElementsAre(3u, 1u));
+  EXPECT_THAT(count("output a = sum(x, axes=[0])\noutput b = reduce_max(mul(x, z), axes=[0])\n"), ElementsAre(2u, 1u));
+  // Over other axes, of other tensors, or where the one needs the other by way of a third kernel.
+  EXPECT_THAT(count("output a = sum(x, axes=[0])\noutput b = sum(x, axes=[1])\n"), ElementsAre(2u, 2u));
+  EXPECT_THAT(count("output a = sum(x, axes=[1])\noutput b = sum(z, axes=[1])\n"), ElementsAre(2u, 2u));
+  EXPECT_THAT(count("a = sum(x, axes=[0])\noutput b = sum(mul(x, cumulative_sum(a, axis=0)), axes=[0])\n"), ElementsAre(3u, 3u));
+}
+
 TEST(Grouping, thin_products_join_the_epilogue_where_the_machine_wants_it) {
   const auto count = [](const std::string& body) {
     std::vector<std::size_t> out;
