@@ -53,15 +53,6 @@ std::vector<std::int64_t> choose_values(const Symbol& s, int count) {
   return {values.begin(), values.end()};
 }
 
-double measure_distance(const Bindings& a, const Bindings& b) {
-  double sum = 0;
-  for (const auto& [name, value] : a) {
-    const double difference = log_of(value) - log_of(b.at(name));
-    sum += difference * difference;
-  }
-  return sum;
-}
-
 /// The shape at a share of all counted calls, in the order given.
 const Bindings& take_quantile(const std::vector<ShapeCount>& shapes, double share) {
   double all = 0;
@@ -80,6 +71,15 @@ double measure_volume(const Bindings& shape) {
   double volume = 1;
   for (const auto& [name, value] : shape) volume *= static_cast<double>(std::max<std::int64_t>(value, 1));
   return volume;
+}
+
+double measure_distance(const Bindings& a, const Bindings& b) {
+  double sum = 0;
+  for (const auto& [name, value] : a) {
+    const double difference = log_of(value) - log_of(b.at(name));
+    sum += difference * difference;
+  }
+  return sum;
 }
 
 std::vector<Bindings> choose_range_probes(const std::vector<Symbol>& symbols, int count) {

@@ -11,6 +11,8 @@ namespace loopwright::tuner {
 
 /// The product of all values, zeros as ones: what is larger takes longer.
 double measure_volume(const Bindings& shape);
+/// How far two shapes with the same symbols are from each other: the logarithms of their ratios, squared and added up.
+double measure_distance(const Bindings& a, const Bindings& b);
 
 /// At most `count` shapes of the box: of each symbol both ends, powers of two and the neighbours of tile edges; of several
 /// symbols all combinations where they fit, else the corners and others spread evenly over the logarithms.

@@ -276,8 +276,7 @@ Status WorkloadRun::decide_ranges(const std::vector<Contender*>& finalists, doub
   const int held_out_count = subject_.symbols.size() == 1 ? kHeldOutProbes : kHeldOutProbesOfSeveral;
   const std::vector<Bindings> held_out = choose_held_out(subject_.symbols, shapes, held_out_count, context_.options->seed, shapes_);
   times.measure(main, name_shape(main));
-  // What does not fit into the time left is not measured, and the range of the nearest measured shape extends over it. A
-  // quarter of the time is kept for the held-out shapes.
+  // What does not fit into the time left is not measured (see `guess`). A quarter of the time is kept for the held-out shapes.
   const double held_out_from_s = deadline_s - 0.25 * std::max(0.0, deadline_s - context_.now_s());
   for (const Bindings& shape : shapes) {
     if (context_.is_cancelled()) return context_.journal->flush();
@@ -302,17 +301,37 @@ Status WorkloadRun::decide_ranges(const std::vector<Contender*>& finalists, doub
     if (times.is_measured(shape)) judged.push_back(shape);
   }
   if (used.empty() || context_.is_cancelled()) return context_.journal->flush();
-  RangeProblem problem{.symbols = subject_.symbols, .probes = used, .weights = weigh_probes(subject_.symbols, used, shapes_), .held_out = judged};
+  RangeProblem problem{.symbols = subject_.symbols, .held_out = judged};
   for (const Contender* c : finalists) problem.candidates.push_back({.digest = c->row.digest, .guard = c->candidate.artifact->guard});
   problem.rule.most_variants = context_.options->max_variants;
   const auto default_at = std::find(finalists.begin(), finalists.end(), default_);
   if (default_at != finalists.end()) problem.rule.baseline = static_cast<int>(default_at - finalists.begin());
+  // At what was not measured the default serves, unless it was clearly slower at the nearest shape that was.
+  std::vector<Bindings> unmeasured;
+  if (problem.rule.baseline >= 0)
+    for (const Bindings& shape : shapes)
+      if (!times.is_measured(shape)) add_unique(unmeasured, shape);
+  const auto guess = [&](int c, const Bindings& shape) -> RangeTime {
+    const auto nearest = std::min_element(used.begin(), used.end(), [&](const Bindings& a, const Bindings& b) { return measure_distance(shape, a) < measure_distance(shape, b); });
+    const std::vector<Final>& there = times.measure(*nearest, "ragged");
+    const Summary &mine = there[static_cast<std::size_t>(c)].summary, &base = there[static_cast<std::size_t>(problem.rule.baseline)].summary;
+    if (mine.n == 0 || base.n == 0) return kInfinity;
+    const double ratio = mine.median / base.median;
+    return c == problem.rule.baseline || ratio * (1 + problem.rule.split_loss) < 1 ? RangeTime(ratio) : RangeTime(kInfinity);
+  };
   problem.cost = [&](int c, const Bindings& shape) -> RangeTime {
+    if (std::find(unmeasured.begin(), unmeasured.end(), shape) != unmeasured.end()) return guess(c, shape);
     const bool late = !times.is_measured(shape) && context_.now_s() + times.estimate_s(shape) > deadline_s;
     if (late || context_.is_cancelled()) return kInfinity;
     const Summary& s = times.measure(shape, "ragged")[static_cast<std::size_t>(c)].summary;
     return s.n > 0 ? RangeTime(s.median, s.low, s.high) : RangeTime(kInfinity);
   };
+  const auto take_probes = [&] {
+    problem.probes = used;
+    problem.probes.insert(problem.probes.end(), unmeasured.begin(), unmeasured.end());
+    problem.weights = weigh_probes(subject_.symbols, problem.probes, shapes_);
+  };
+  take_probes();
   auto ranges = split_ranges(problem);
   // Where a held-out shape shows a loss that no probe knew of, it becomes a probe, and another one is held out for it.
   for (int round = 1; round <= kLessonRounds && !context_.is_cancelled(); ++round) {
@@ -330,8 +349,7 @@ Status WorkloadRun::decide_ranges(const std::vector<Contender*>& finalists, doub
       times.measure(shape, "held_out");
       if (times.is_measured(shape)) problem.held_out.push_back(shape);
     }
-    problem.probes = used;
-    problem.weights = weigh_probes(subject_.symbols, used, shapes_);
+    take_probes();
     ranges = split_ranges(problem);
   }
   if (context_.is_cancelled()) return context_.journal->flush();
