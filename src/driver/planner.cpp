@@ -184,7 +184,10 @@ class Planner {
 
 }  // namespace
 
-graph::Grouping grouping_for(TargetKind kind) { return {.thin_products_in_epilogues = kind == TargetKind::cuda}; }
+graph::Grouping grouping_for(TargetKind kind) {
+  const bool is_gpu = kind == TargetKind::cuda;
+  return {.thin_products_in_epilogues = is_gpu, .products_side_by_side = is_gpu};
+}
 
 Result<Planned> plan_graph(const Graph& graph, TargetKind kind) { return Planner(graph, kind).run(); }
 
