@@ -2,9 +2,10 @@
 // default and the best of its heuristic list, in one interleaved run: replays of CUDA graphs in turn, operands rotated
 // beyond the L2.
 //
-// Usage: bench_gpu_matmul [--dtype bf16|f16|f32|tf32|bf16xf32] [--shapes MxNxK,..] [--only REGEX] [--candidates N] [--rounds N] [--json FILE] [--picks FILE]
+// Usage: bench_gpu_matmul [--dtype bf16|f16|f32|tf32|bf16xf32] [--shapes MxNxK,..] [--only REGEX] [--candidates N] [--rounds N] [--json FILE] [--picks FILE] [--gated 1]
 // `tf32` is f32 in that accuracy, against cuBLASLt's. bf16xf32: x in bf16 is cast to the f32 of w and y, as an adapter's product; cuBLASLt has
-// none, so there is no contender. Candidates are the templates' defaults, the picks that FILE lists for the shape (`MxNxK template name=value ..` a line;
+// none, so there is no contender. --gated: y = silu(x * transpose(w)) * (x * transpose(v)) with w and v of N rows each, against cuBLASLt's product of 2 N
+// columns, which has neither the epilogue nor the half as large result. Candidates are the templates' defaults, the picks that FILE lists for the shape (`MxNxK template name=value ..` a line;
 // built on all cores), relatives of the best with one pick changed at a time, then changes of the best; each is checked
 // before it is timed. `default` is the time of the first template's default over the best's, in the search. Errors are
 // |y - exact| / |exact| over sampled elements in float64.
@@ -26,6 +27,7 @@
 #include "bench/support/cublas_lt.h"
 #include "bench/support/gpu_contender.h"
 #include "src/driver/build.h"
+#include "src/driver/planner.h"
 #include "src/graph/group.h"
 #include "src/runtime/cuda_device.h"
 
@@ -51,7 +53,10 @@ struct Options {
   std::string only = ".", json, picks;
   std::vector<Shape> shapes{kShapes.begin(), kShapes.end()};
   bool is_mixed() const { return x != w; }
+  bool gated = false;
   int candidates = 24, rounds = 15;
+  /// Of the weights, one behind the other.
+  std::int64_t weight_rows(const Shape& s) const { return s.n * (gated ? 2 : 1); }
 };
 
 float from_bits(DType t, const std::uint8_t* p, std::int64_t i) {
@@ -102,7 +107,7 @@ class Bench {
 
  private:
   struct Set {
-    cuda::Address x, w, y;
+    cuda::Address x, w, y, v;  ///< v: the second half of w
   };
   using Call = std::function<bool(const Set&)>;
   struct Replay {
@@ -128,7 +133,7 @@ class Bench {
 
   /// Operands in a first set, the same values in all others.
   Status make_sets(const Shape& s) {
-    const std::int64_t xb = s.m * s.k * size_bytes(options_.x), wb = s.n * s.k * size_bytes(options_.w), yb = s.m * s.n * size_bytes(options_.w);
+    const std::int64_t rows = options_.weight_rows(s), xb = s.m * s.k * size_bytes(options_.x), wb = rows * s.k * size_bytes(options_.w), yb = s.m * rows * size_bytes(options_.w);
     const std::int64_t count = std::clamp<std::int64_t>(150'000'000 / (xb + wb + yb) + 1, 2, 64);
     x_.resize(static_cast<std::size_t>(xb));
     w_.resize(static_cast<std::size_t>(wb));
@@ -140,10 +145,11 @@ class Bench {
       for (std::int64_t i = 0; i < elements; ++i) to_bits(dtype, to.data(), i, block[static_cast<std::size_t>((i + (i >> 16) * 40503 + shift) & 0xffff)]);
     };
     fill(options_.x, x_, s.m * s.k, 0);
-    fill(options_.w, w_, s.n * s.k, 12345);
+    fill(options_.w, w_, rows * s.k, 12345);
     sets_.clear();
     for (std::int64_t i = 0; i < count; ++i) {
-      sets_.push_back({allocate(xb), allocate(wb), allocate(yb)});
+      sets_.push_back({allocate(xb), allocate(wb), allocate(yb), 0});
+      sets_.back().v = sets_.back().w + static_cast<cuda::Address>(wb / 2);
       if (sets_.back().y == 0) return Error{ErrorCode::out_of_memory, "make operands", "no device memory", "", ""};
       driver_.copy_to_device(sets_[i].x, x_.data(), x_.size(), stream_);
       driver_.copy_to_device(sets_[i].w, w_.data(), w_.size(), stream_);
@@ -174,8 +180,9 @@ class Bench {
   }
 
   /// |y - exact| / |exact| over some elements, edges among them; infinite for a NaN.
-  double error_of(const Shape& s) {
-    std::vector<std::uint8_t> y(static_cast<std::size_t>(s.m * s.n * size_bytes(options_.w)));
+  double error_of(const Shape& s, bool gated) {
+    const std::int64_t width = gated ? s.n : options_.weight_rows(s);
+    std::vector<std::uint8_t> y(static_cast<std::size_t>(s.m * width * size_bytes(options_.w)));
     driver_.copy_to_host(y.data(), sets_[0].y, y.size(), stream_);
     driver_.wait_stream(stream_);
     std::mt19937_64 random(11);
@@ -184,10 +191,15 @@ class Bench {
       std::int64_t row = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(s.m)), column = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(s.n));
       if (i % 8 == 0) row = s.m - 1;
       if (i % 8 == 1) column = s.n - 1 - i % 5 % s.n;
-      double exact = 0;
-      for (std::int64_t k = 0; k < s.k; ++k)
-        exact += static_cast<double>(from_bits(options_.x, x_.data(), row * s.k + k)) * static_cast<double>(from_bits(options_.w, w_.data(), column * s.k + k));
-      const double found = from_bits(options_.w, y.data(), row * s.n + column);
+      const auto sum = [&](std::int64_t weight) {
+        double exact = 0;
+        for (std::int64_t k = 0; k < s.k; ++k)
+          exact += static_cast<double>(from_bits(options_.x, x_.data(), row * s.k + k)) * static_cast<double>(from_bits(options_.w, w_.data(), weight * s.k + k));
+        return exact;
+      };
+      double exact = sum(column);
+      if (gated) exact = exact / (1 + std::exp(-exact)) * sum(column + s.n);
+      const double found = from_bits(options_.w, y.data(), row * width + column);
       if (!std::isfinite(found)) return INFINITY;
       difference += (found - exact) * (found - exact);
       size += exact * exact;
@@ -196,7 +208,7 @@ class Bench {
   }
 
   void poison(const Shape& s) {
-    driver_.fill(sets_[0].y, 0xff, static_cast<std::size_t>(s.m * s.n * size_bytes(options_.w)), stream_);
+    driver_.fill(sets_[0].y, 0xff, static_cast<std::size_t>(s.m * options_.weight_rows(s) * size_bytes(options_.w)), stream_);
     driver_.wait_stream(stream_);
   }
 
@@ -215,7 +227,7 @@ class Bench {
           buffers.push_back(reinterpret_cast<void*>(scratch));
           scratch += static_cast<cuda::Address>(scratch_bytes(a));
         } else {
-          buffers.push_back(reinterpret_cast<void*>(a.role == ArgRole::output ? set.y : a.name == "i0" ? set.x : set.w));
+          buffers.push_back(reinterpret_cast<void*>(a.role == ArgRole::output ? set.y : a.name == "i0" ? set.x : a.name == "i1" ? set.w : set.v));
         }
       }
       runtime::KernelCall call;
@@ -256,7 +268,7 @@ class Bench {
     poison(s);
     const Call call = call_of(c);
     if (!call(sets_[0]) || driver_.wait_stream(stream_) != cuda::kSuccess) return note(c, "launch: " + device_->describe_failure());
-    const double error = error_of(s);
+    const double error = error_of(s, options_.gated);
     if (!(error < bound)) return note(c, "wrong: error " + std::to_string(error));
     const auto replay = capture(call, 2);
     if (!replay) return note(c, "capture failed");
@@ -332,10 +344,13 @@ class Bench {
     LW_CHECK(make_sets(s));
     const std::string x(loopwright::name(options_.x)), w(loopwright::name(options_.w));
     const auto dims = [](std::int64_t a, std::int64_t b) { return "[" + std::to_string(a) + ", " + std::to_string(b) + "]"; };
-    LW_TRY(const Graph graph, Graph::parse("graph product\naccuracy " + std::string(loopwright::name(options_.accuracy)) + "\ninput x: " + x + dims(s.m, s.k) + "\ninput w: " + w + dims(s.n, s.k) +
-                                               "\noutput y = matmul(" + (options_.is_mixed() ? "cast(x, " + w + ")" : "x") + ", w, transpose_b=true)\n", "bench"));
-    LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(graph::group_ops(graph)[0].graph)));
-    const double bound = options_.accuracy == Accuracy::tf32 ? 1e-3 : options_.w == DType::f32 ? 1e-5 : 5e-3;
+    const std::string left = options_.is_mixed() ? "cast(x, " + w + ")" : "x", inputs = "input x: " + x + dims(s.m, s.k) + "\ninput w: " + w + dims(s.n, s.k) + "\n";
+    const std::string body = options_.gated ? "input v: " + w + dims(s.n, s.k) + "\noutput y = mul(silu(linear(" + left + ", w)), linear(" + left + ", v))\n" : "output y = linear(" + left + ", w)\n";
+    LW_TRY(const Graph graph, Graph::parse("graph product\naccuracy " + std::string(loopwright::name(options_.accuracy)) + "\n" + inputs + body, "bench"));
+    const std::vector<graph::Group> groups = graph::group_ops(graph, driver::grouping_for(TargetKind::cuda));
+    if (groups.size() != 1) return Error{ErrorCode::bad_argument, name, std::to_string(groups.size()) + " kernels", "", "one"};
+    LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(groups[0].graph)));
+    const double bound = options_.accuracy == Accuracy::tf32 ? 1e-3 : options_.w == DType::f32 ? 1e-5 : options_.gated ? 1e-2 : 5e-3;
     std::fprintf(stderr, "%s\n", name.c_str());
     const auto ours = search(s, name, job, bound);
     if (!ours) return Error{ErrorCode::no_template, name, "no valid candidate", "", ""};
@@ -346,11 +361,11 @@ class Bench {
     replays.push_back(*mine);
     poison(s);
     call_of (*ours)(sets_[0]);
-    const double error = error_of(s);
+    const double error = error_of(s, options_.gated);
     double lt_error = 0;
     std::unique_ptr<CublasLt::Product> product;
     if (lt_.ok() && !options_.is_mixed()) {
-      LW_TRY(product, (*lt_)->make(options_.x, s.m, s.n, s.k, options_.accuracy));
+      LW_TRY(product, (*lt_)->make(options_.x, s.m, options_.weight_rows(s), s.k, options_.accuracy));
       const auto call = [&](std::size_t algorithm) -> Call {
         return [this, &product, algorithm](const Set& set) {
           return product->run(algorithm, {reinterpret_cast<void*>(set.x), reinterpret_cast<void*>(set.w), reinterpret_cast<void*>(set.y)},
@@ -372,7 +387,7 @@ class Bench {
         if (const auto r = capture(call(a), calls)) replays.push_back(*r);
       poison(s);
       call(fastest)(sets_[0]);
-      lt_error = error_of(s);
+      lt_error = error_of(s, false);
     }
     std::vector<std::vector<double>> times(replays.size());
     for (int round = -3; round < options_.rounds; ++round)
@@ -387,16 +402,16 @@ class Bench {
 
   void report(const Shape& s, const std::string& name, const Candidate& ours, const std::vector<std::vector<double>>& times, double error, double lt_error) {
     const double us = median(times[0]);
-    const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+    const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(options_.weight_rows(s)) * static_cast<double>(s.k);
     const auto count = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); };
-    const double bytes = size_bytes(options_.x) * count(s.m, s.k) + size_bytes(options_.w) * (count(s.n, s.k) + count(s.m, s.n));
+    const double bytes = size_bytes(options_.x) * count(s.m, s.k) + size_bytes(options_.w) * (count(options_.weight_rows(s), s.k) + count(s.m, s.n));
     const double lt_default = times.size() == 3 ? median(times[1]) : NAN, lt_best = times.size() == 3 ? median(times[2]) : NAN;
     std::printf("%-20s %9.2f %8.1f %7.0f | %9.2f %9.2f %7.3f %7.3f | %8.2e %8.2e | %7.3f | %s\n", name.c_str(), us, flops / us / 1e6, bytes / us / 1e3, lt_default, lt_best, lt_default / us,
                 lt_best / us, error, lt_error, default_us_ / ours.us, ours.name.c_str());
     if (times.size() != 3) return;
     std::vector<double> sorted = times[0];
     std::sort(sorted.begin(), sorted.end());
-    rows_.push_back({{"case", name}, {"dtype", std::string(loopwright::name(options_.x))}, {"accuracy", std::string(loopwright::name(options_.accuracy))}, {"ours_us", us}, {"p10_us", sorted[sorted.size() / 10]},
+    rows_.push_back({{"case", name}, {"gated", options_.gated}, {"dtype", std::string(loopwright::name(options_.x))}, {"accuracy", std::string(loopwright::name(options_.accuracy))}, {"ours_us", us}, {"p10_us", sorted[sorted.size() / 10]},
                      {"p90_us", sorted[sorted.size() * 9 / 10]}, {"cublaslt_default_us", lt_default}, {"cublaslt_best_us", lt_best}, {"ratio", lt_best / us},
                      {"error", error}, {"cublaslt_error", lt_error}, {"picks", ours.name}, {"best_of_search_us", ours.us}, {"default_us", default_us_}, {"device", device_->info().name}});
     log_default_ += std::log(lt_default / us);
@@ -453,6 +468,7 @@ int main(int argc, char** argv) {
     if (flag == "--only") o.only = value;
     if (flag == "--json") o.json = value;
     if (flag == "--picks") o.picks = value;
+    if (flag == "--gated") o.gated = value != "0";
     if (flag == "--candidates") o.candidates = std::atoi(value.c_str());
     if (flag == "--rounds") o.rounds = std::atoi(value.c_str());
   }

@@ -2,6 +2,8 @@
 // where the operands are parameters of 16 bits that the copy engine can take, or of f32 where tf32 is allowed, or f32 ones
 // whose product is large enough to be made of bf16 parts (gpu_tensor_product.cpp), otherwise in plain arithmetic
 // (gpu_plain_product.cpp).
+#include <algorithm>
+
 #include "schedules/families.h"
 #include "schedules/gpu_products.h"
 #include "schedules/nests.h"
@@ -9,10 +11,12 @@
 namespace loopwright::schedules {
 
 bool is_gpu_matmul(const Schedule& s) {
-  if (main_updates(s).size() != 1) return false;
   const std::vector<MatrixProduct> products = find_matrix_products(s);
-  if (products.size() != 1 || s.max_extent(products[0].reduction) <= 0) return false;
+  if (products.empty() || products.size() != main_updates(s).size() || s.max_extent(products[0].reduction) <= 0) return false;
   const MatrixProduct& p = products[0];
+  // Several sums of one tile, where they meet: of one left operand.
+  if (products.size() > 1)
+    return std::all_of(products.begin(), products.end(), [&](const MatrixProduct& q) { return q.left == p.left && q.right != p.left && q.group.empty() && !q.nest.writes_output; });
   const auto runs_along_sum = [&](const std::string& operand) { return dimension_of(p.nest, operand, p.reduction) + 1 == static_cast<int>(s.buffer(operand).shape.size()); };
   // Others read the right matrix row by row.
   if (!p.group.empty()) return suits_tensor_cores(s) || suits_thin(s);
@@ -21,7 +25,7 @@ bool is_gpu_matmul(const Schedule& s) {
 }
 
 void schedule_gpu_matmul(Schedule& s, Space& k) {
-  if (!is_gpu_matmul(s)) return s.reject("not one product of two tensors");
+  if (!is_gpu_matmul(s)) return s.reject("no product of two tensors");
   if (suits_thin(s) && k.pick_flag("thin", gains_by_thin(s))) return schedule_thin_product(s, k);
   if (suits_tensor_cores(s) && k.pick_flag("tensor", true)) return schedule_tensor_product(s, k);
   if (!find_matrix_products(s)[0].group.empty()) return s.reject("rows in groups in plain arithmetic");

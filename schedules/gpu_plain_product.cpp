@@ -17,12 +17,15 @@ constexpr std::int64_t kMostOfTile = 256;  ///< threads
 struct PlainTile {
   std::int64_t rows = 128, columns = 128, summands = 16;
   std::int64_t shares = 1;            ///< blocks that share out the sum of a tile
+  std::int64_t products = 1;          ///< that the tile holds, of one left operand
   std::int64_t down = 16, across = 16;  ///< threads along rows and columns
   bool ahead = true;                  ///< loads run one step ahead
   std::int64_t abreast = 2;   ///< vectors of a row that neighbouring threads load: whole sectors, but conflicts at banks
   std::int64_t threads() const { return down * across; }
   std::int64_t row_width() const { return std::min(kPlainWidth, rows / down); }
   std::int64_t column_width() const { return std::min(kPlainWidth, columns / across); }
+  /// Rows and columns of operands that a step takes in.
+  std::int64_t staged() const { return rows + columns * products; }
 };
 
 /// Threads that hold `sums` sums each, in as square a tile as there can be: what a product takes from shared memory is its
@@ -89,43 +92,51 @@ void share_operand(Schedule& s, const std::vector<LoopId>& copy, bool is_along_s
 
 /// The loops of one tile's sums below the loop over steps, and those over tiles.
 struct TileLoops {
+  MatrixProduct product;
   std::vector<LoopId> outer;   ///< batch, rows and columns of tiles
   std::vector<LoopId> i, j, r;
   std::vector<LoopId> inner() const { return {i[2], j[2], r[1], i[1], i[3], j[1], j[3]}; }
 };
 
 /// Inside a block: operands to shared memory at `step`, products from there.
-void sum_tile(Schedule& s, const MatrixProduct& p, const TileLoops& l, const LoopId& step, const PlainTile& t) {
-  // Both before their loops change: what is known to be filled needs no conditions around the products.
-  const auto runs_along_sum = [&](const std::string& operand, const LoopId& along) { return dimension_of(p.nest, operand, p.reduction) > dimension_of(p.nest, operand, along); };
-  const std::vector<LoopId> right = stage_operand(s, p, p.right, p.column, step), left = stage_operand(s, p, p.left, p.row, step);
-  inline_operand(s, p.right);
-  inline_operand(s, p.left);
-  share_operand(s, right, runs_along_sum(p.right, p.column), t.columns, t);
-  share_operand(s, left, runs_along_sum(p.left, p.row), t.rows, t);
+void sum_tile(Schedule& s, const std::vector<TileLoops>& products, const LoopId& step, const PlainTile& t) {
+  // All before their loops change: what is known to be filled needs no conditions around the products.
+  struct Staged { std::string operand; std::vector<LoopId> copy; bool runs_along_sum; std::int64_t side; };
+  std::vector<Staged> staged;
+  const auto stage = [&](const MatrixProduct& p, const std::string& operand, const LoopId& along, std::int64_t side) {
+    const bool runs_along_sum = dimension_of(p.nest, operand, p.reduction) > dimension_of(p.nest, operand, along);
+    staged.push_back({operand, stage_operand(s, p, operand, along, step), runs_along_sum, side});
+  };
+  for (const TileLoops& l : products) stage(l.product, l.product.right, l.product.column, t.columns);
+  stage(products[0].product, products[0].product.left, products[0].product.row, t.rows);
+  for (const Staged& o : staged) inline_operand(s, o.operand);
+  for (const Staged& o : staged) share_operand(s, o.copy, o.runs_along_sum, o.side, t);
   if (t.ahead) s.attempt([&](Schedule& u) { u.load_ahead(step); });
-  if (!s.ok()) return;
-  s.bind(l.i[2], Axis::thread_y);
-  s.bind(l.j[2], Axis::thread_x);
-  unroll_each(s, {l.i[1], l.i[3], l.j[1]});
-  if (t.summands <= 16) {
-    unroll_each(s, {l.r[1]});
-  } else {
-    const std::vector<LoopId> k = s.split(l.r[1], {8});
-    if (s.ok()) unroll_each(s, {k[1]});
+  for (const TileLoops& l : products) {
+    if (!s.ok()) return;
+    s.bind(l.i[2], Axis::thread_y);
+    s.bind(l.j[2], Axis::thread_x);
+    unroll_each(s, {l.i[1], l.i[3], l.j[1]});
+    if (t.summands <= 16) {
+      unroll_each(s, {l.r[1]});
+    } else {
+      const std::vector<LoopId> k = s.split(l.r[1], {8});
+      if (s.ok()) unroll_each(s, {k[1]});
+    }
+    if (s.ok()) s.vectorize(l.j[3]);
   }
-  if (s.ok()) s.vectorize(l.j[3]);
 }
 
-void share_plain_results(Schedule& s, const std::vector<TileResult>& results, const PlainTile& t) {
+void share_plain_results(Schedule& s, const std::vector<TileResult>& results, const std::vector<std::string>& sums, const PlainTile& t) {
   for (const TileResult& result : results)
     if (s.ok()) share_plain(s, result.loops, t);
-  if (const std::vector<LoopId> zero = find_zeroing(s); s.ok() && !zero.empty()) share_plain(s, zero, t);
+  for (const std::string& sum : sums)
+    if (const std::vector<LoopId> zero = find_zeroing(s, sum); s.ok() && !zero.empty()) share_plain(s, zero, t);
 }
 
 /// The shares of a sum meet in the block that is the last of its tile: `share` is the loop over them of the nest that adds
 /// them up.
-void combine_plain_shares(Schedule& s, const MatrixProduct& p, const TileLoops& l, const LoopId& share, const PlainTile& t) {
+void combine_plain_shares(Schedule& s, const TileLoops& l, const LoopId& share, const PlainTile& t) {
   const std::vector<LoopId> loops = nest_with(s, share).loops;
   const auto copy_of = [&](const LoopId& loop) {
     const auto found = std::find_if(loops.begin(), loops.end(), [&](const LoopId& c) { return c.name == loop.name + "_c"; });
@@ -141,7 +152,7 @@ void combine_plain_shares(Schedule& s, const MatrixProduct& p, const TileLoops& 
   order.insert(order.end(), {share, lanes});
   s.reorder(order);
   if (!s.ok()) return;
-  const std::vector<TileResult> results = finish_result(s, p, tiles.back(), Place::registers);
+  const std::vector<TileResult> results = finish_result(s, l.product, tiles.back(), Place::registers);
   const LoopId tile = fuse_all(s, tiles);
   if (!s.ok()) return;
   s.bind(down, Axis::thread_y);
@@ -149,35 +160,46 @@ void combine_plain_shares(Schedule& s, const MatrixProduct& p, const TileLoops& 
   unroll_each(s, each);
   unroll_each(s, {share});
   if (s.ok()) s.vectorize(lanes);
-  share_plain_results(s, results, t);
+  share_plain_results(s, results, {updated_buffer(s)}, t);
   s.bind(tile, Axis::last_block);
 }
 
 void schedule_plain_tile(Schedule& s, const PlainTile& t) {
   inline_thin_sums(s);
   inline_intermediates(s, find_computed_operands(s));
-  const std::vector<MatrixProduct> products = find_matrix_products(s);
-  if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
-  const MatrixProduct& p = products[0];
-  TileLoops l;
-  l.i = s.split(p.row, {t.rows / t.down / t.row_width(), t.down, t.row_width()});
-  l.j = s.split(p.column, {t.columns / t.across / t.column_width(), t.across, t.column_width()});
-  l.r = s.split(p.reduction, {t.summands});
-  if (!s.ok()) return;
-  l.outer = p.batch;
-  l.outer.insert(l.outer.end(), {l.i[0], l.j[0]});
+  const std::vector<MatrixProduct> found = find_matrix_products(s);
+  if (!s.ok() || std::ssize(found) != t.products) return s.reject("other products than before");
+  std::vector<TileLoops> products;
+  for (const MatrixProduct& p : found) {
+    TileLoops& l = products.emplace_back();
+    l.product = p;
+    l.i = s.split(p.row, {t.rows / t.down / t.row_width(), t.down, t.row_width()});
+    l.j = s.split(p.column, {t.columns / t.across / t.column_width(), t.across, t.column_width()});
+    l.r = s.split(p.reduction, {t.summands});
+    if (!s.ok()) return;
+    l.outer = p.batch;
+    l.outer.insert(l.outer.end(), {l.i[0], l.j[0]});
+  }
+  const TileLoops& l = products.back();
   const std::vector<LoopId> inner = l.inner();
   std::vector<LoopId> order;
   if (t.shares == 1) {
-    order = l.outer;
-    order.push_back(l.r[0]);
-    order.insert(order.end(), inner.begin(), inner.end());
-    s.reorder(order);
-    const std::vector<TileResult> results = finish_result(s, p, l.j[0], Place::registers);
-    bind_tiles(s, p, {l.i[0], l.j[0]}, t.rows);
-    sum_tile(s, p, l, l.r[0], t);
-    return share_plain_results(s, results, t);
+    for (std::size_t i = 0; i < products.size(); ++i) {
+      order = products[i].outer;
+      order.push_back(products[i].r[0]);
+      const std::vector<LoopId> rest = products[i].inner();
+      s.reorder([&] { std::vector<LoopId> all = order; all.insert(all.end(), rest.begin(), rest.end()); return all; }());
+      if (i == 0) continue;
+      std::vector<LoopId> before = products[i - 1].outer;
+      before.push_back(products[i - 1].r[0]);
+      for (std::size_t loop = 0; loop < order.size(); ++loop) s.merge(before[loop], order[loop]);
+    }
+    const std::vector<TileResult> results = finish_result(s, l.product, l.j[0], Place::registers);
+    bind_tiles(s, l.product, {l.i[0], l.j[0]}, t.rows);
+    sum_tile(s, products, l.r[0], t);
+    return share_plain_results(s, results, list_sums(s, found), t);
   }
+  if (products.size() > 1) return s.reject("shares of several sums");
   order = {l.r[0]};
   order.insert(order.end(), l.outer.begin(), l.outer.end());
   order.insert(order.end(), inner.begin(), inner.end());
@@ -195,11 +217,11 @@ void schedule_plain_tile(Schedule& s, const PlainTile& t) {
   const LoopId tile = fuse_all(s, l.outer);
   s.bind(tile, Axis::grid_x);
   s.bind(r[0], Axis::grid_y);
-  sum_tile(s, p, l, r[1], t);
+  sum_tile(s, products, r[1], t);
   if (!s.ok()) return;
   share_plain(s, init_of(s, held).loops, t);
   share_plain(s, back, t);
-  combine_plain_shares(s, p, l, r[2], t);
+  combine_plain_shares(s, l, r[2], t);
 }
 
 /// Clock cycles of a product, roughly, from measurements on an H200: it decides between tiles, it predicts no times. What
@@ -211,16 +233,16 @@ double estimate_plain(const Schedule& s, const PlainTile& t, const ProductSize& 
   const std::int64_t tiles = divide_up(size.rows, t.rows) * divide_up(size.columns, t.columns) * size.batch;
   const std::int64_t blocks = tiles * t.shares;
   const std::int64_t each_rows = t.rows / t.down, each_columns = t.columns / t.across;
-  const std::int64_t loads = divide_up((t.rows + t.columns) * t.summands, t.threads());
-  const std::int64_t registers = each_rows * each_columns + each_rows + each_columns + (t.ahead ? loads : 0) + kOtherRegisters;
+  const std::int64_t loads = divide_up(t.staged() * t.summands, t.threads()), sums = each_rows * each_columns * t.products;
+  const std::int64_t registers = sums + each_rows + each_columns + (t.ahead ? loads : 0) + kOtherRegisters;
   const std::int64_t fits = std::min({kRegisters / (std::min(registers, kMostOfThread) * t.threads()), kMostResident / t.threads(), std::int64_t{32}});
   const std::int64_t resident = std::clamp<std::int64_t>(divide_up(blocks, s.target().workers), 1, std::max<std::int64_t>(1, fits));
   // Of a step: products at four warps a cycle, and the way to and from shared memory, where stores meet at banks.
   const double warps = static_cast<double>(std::max<std::int64_t>(t.threads(), 32)) / 32.0;
-  const double products = static_cast<double>(each_rows * each_columns * t.summands) / 4.0 * 1.05;
-  const double traffic = static_cast<double>((each_rows + each_columns) * t.summands + 4 * loads);
+  const double products = static_cast<double>(sums * t.summands) / 4.0 * 1.05;
+  const double traffic = static_cast<double>((each_rows + each_columns) * t.products * t.summands + 4 * loads);
   // Warps that are wide rather than square take more, and with 128 sums a thread few of them run. Few keep neither busy.
-  const double slower = (t.across > 8 ? 1.08 : 1.0) * (each_rows * each_columns > 64 ? 1.1 : 1.0);
+  const double slower = (t.across > 8 ? 1.08 : 1.0) * (sums > 64 ? 1.1 : 1.0);
   const double busy = std::min(1.0, 0.45 + 0.05 * warps * static_cast<double>(resident));
   const double step = warps * std::max(products, traffic) * slower / busy + (t.ahead ? kBarrierCycles : kLatency);
   const double steps = static_cast<double>(divide_up(divide_up(size.summands, t.summands), t.shares));
@@ -261,7 +283,7 @@ std::vector<std::int64_t> summands_choices(const PlainTile& t, const ProductSize
   std::vector<std::int64_t> out;
   for (const std::int64_t summands : {64, 32, 16, 8}) {
     if (summands == 8 ? size.summands > 8 : summands / 2 >= size.summands) continue;
-    if (summands <= 16 || (t.rows + t.columns) * summands <= kMostLoads * t.threads()) out.push_back(summands);
+    if (summands <= 16 || t.staged() * summands <= kMostLoads * t.threads()) out.push_back(summands);
   }
   return out;
 }
@@ -269,14 +291,15 @@ std::vector<std::int64_t> summands_choices(const PlainTile& t, const ProductSize
 /// Blocks that may share out a sum: each the same number of steps, so that none has to ask.
 std::vector<std::int64_t> shares_choices(const PlainTile& t, const ProductSize& size) {
   constexpr std::int64_t kMostShares = 16;
-  const std::int64_t steps = divide_up(size.summands, t.summands);
+  const std::int64_t steps = divide_up(size.summands, t.summands), most = t.products > 1 ? 1 : std::min(kMostShares, steps);
   std::vector<std::int64_t> out;
-  for (std::int64_t n = 1; n <= std::min(kMostShares, steps); ++n)
+  for (std::int64_t n = 1; n <= most; ++n)
     if (steps % n == 0) out.push_back(n);
   return out;
 }
 
 PlainTile guess_plain(const Schedule& s, const std::vector<ProductSize>& sizes) {
+  const std::int64_t products = std::ssize(find_matrix_products(s));
   PlainTile best;
   double least = 0;
   const auto judge = [&](const PlainTile& t) {
@@ -288,7 +311,7 @@ PlainTile guess_plain(const Schedule& s, const std::vector<ProductSize>& sizes) 
   };
   for (const std::int64_t rows : plain_sides(sizes[0].rows))
     for (const std::int64_t columns : plain_sides(sizes[0].columns))
-      for (PlainTile t{.rows = rows, .columns = columns}; const std::int64_t sums : sums_choices(t)) {
+      for (PlainTile t{.rows = rows, .columns = columns, .products = products}; const std::int64_t sums : sums_choices(t)) {
         choose_threads(t, sums);
         for (const std::int64_t summands : summands_choices(t, sizes[0])) {
           t.summands = summands;

@@ -22,8 +22,15 @@ std::vector<TileResult> finish_result(Schedule& s, const MatrixProduct& p, const
   return out;
 }
 
-std::vector<LoopId> find_zeroing(const Schedule& s) {
-  const std::vector<LoopId> loops = init_of(s, updated_buffer(s)).loops;
+std::vector<std::string> list_sums(const Schedule& s, const std::vector<MatrixProduct>& products) {
+  if (products.size() == 1) return {updated_buffer(s)};  // an output is held elsewhere
+  std::vector<std::string> out;
+  for (const MatrixProduct& p : products) out.push_back(p.nest.buffer);
+  return out;
+}
+
+std::vector<LoopId> find_zeroing(const Schedule& s, const std::string& sum) {
+  const std::vector<LoopId> loops = init_of(s, sum).loops;
   return loops.size() < 2 ? std::vector<LoopId>{} : std::vector<LoopId>{loops.end() - 2, loops.end()};
 }
 

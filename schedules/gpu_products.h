@@ -16,8 +16,10 @@ struct TileResult {
 
 /// What follows a tile: the epilogues, applied to it, or the copy to the result.
 std::vector<TileResult> finish_result(Schedule& s, const MatrixProduct& p, const LoopId& tile, Place place);
-/// The loops of the nest that begins the sums, the last two of them.
-std::vector<LoopId> find_zeroing(const Schedule& s);
+/// The loops of the nest that begins a sum, the last two of them.
+std::vector<LoopId> find_zeroing(const Schedule& s, const std::string& sum);
+/// The buffers that the tile's products sum into now.
+std::vector<std::string> list_sums(const Schedule& s, const std::vector<MatrixProduct>& products);
 /// A block for each tile, whose rows (the first of the loops) are those of one group where the product has groups. Returns the
 /// loop over all of them.
 LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles, std::int64_t rows);

@@ -32,14 +32,17 @@ struct TensorTile {
   bool persistent = false;   ///< a block for each multiprocessor, which does one tile after the other
   std::int64_t turns = 1;    ///< warpgroups with tiles of their own: one multiplies while another finishes its tile
   std::int64_t gathered = 0; ///< summands of f32 operands whose parts' products are summed on tensor cores; 0: no parts
+  std::int64_t sums = 1;     ///< products that the tile holds, of one operand and one other each
   std::vector<std::string> thin;  ///< sums of few terms that the epilogue reads
   /// Columns whose thin sums a thread has registers for beside its tile.
-  std::int64_t most_thin_columns() const { return tiles > 1 ? 32 : 64; }
+  std::int64_t most_thin_columns() const { return 64 / (tiles * std::max<std::int64_t>(1, std::ssize(thin))) / 8 * 8; }
   std::int64_t bytes = 2;    ///< of an operand's element; 4: rounded to tf32
   std::int64_t result_bytes = 2;  ///< of the widest result's
   std::int64_t element_bytes() const { return gathered > 0 ? 6 : bytes; }
   std::int64_t block_columns() const { return 128 / bytes; }  ///< that the copy engine takes in at a time
   std::int64_t rows() const { return groups * tiles * 64; }
+  /// Of a step: what all its products read.
+  std::int64_t staged_rows() const { return swapped ? rows() * sums + columns : rows() + columns * sums; }
 };
 
 /// The rows and columns that a warpgroup holds, as its threads hold them; `group` is around, `sum` inside each thread.
@@ -140,6 +143,65 @@ struct TensorNest {
   LoopId group, tile, row, column, summand;
 };
 
+/// A product in tiles; `product` names rows and columns as the tensor cores have them.
+struct TiledProduct {
+  MatrixProduct product;
+  std::vector<LoopId> tiles;  ///< loops over them, inside those over batches
+  std::vector<LoopId> steps;  ///< loops over the sum
+  TensorNest nest;
+};
+
+TiledProduct split_product(Schedule& s, const MatrixProduct& p, const TensorTile& t) {
+  TiledProduct out{p, {}, {}, {}};
+  if (t.swapped) {
+    std::swap(out.product.row, out.product.column);
+    std::swap(out.product.left, out.product.right);
+  }
+  // Tiles that begin where groups do keep their rows together until then.
+  const bool in_groups = !p.group.empty(), late = in_groups && !t.swapped;
+  const std::vector<LoopId> i = late ? s.split(out.product.row, {t.rows()}) : s.split(out.product.row, {t.groups, t.tiles, 64});
+  const std::vector<LoopId> j = s.split(out.product.column, {t.columns});
+  const std::vector<LoopId> r = t.gathered > 0 ? s.split(p.reduction, {t.summands / t.gathered, t.gathered}) : s.split(p.reduction, {t.summands});
+  if (!s.ok()) return out;
+  out.steps = {r.begin(), r.end() - 1};
+  out.nest = {std::nullopt, i[1], late ? LoopId{} : i[2], late ? LoopId{} : i[3], j[1], r.back()};
+  // Tiles that run at the same time share operands in the L2: some rows of tiles at a time, column by column.
+  out.tiles = {i[0], j[0]};
+  const bool is_column_first = in_groups ? t.swapped : s.constant_extent(i[0]).value_or(INT64_MAX) <= t.raster;
+  if (is_column_first) out.tiles = {j[0], i[0]};
+  else if (t.raster > 1 && !in_groups)
+    s.attempt([&](Schedule& u) {
+      const std::vector<LoopId> rows = u.split(i[0], {t.raster}, Tail::exact);
+      if (u.ok()) out.tiles = {rows[0], j[0], rows[1]};
+    });
+  std::vector<LoopId> order = p.batch;
+  order.insert(order.end(), out.tiles.begin(), out.tiles.end());
+  order.insert(order.end(), out.steps.begin(), out.steps.end());
+  order.insert(order.end(), i.begin() + 1, i.end());
+  order.insert(order.end(), {j[1], r.back()});
+  s.reorder(order);
+  return out;
+}
+
+/// One tile and one step of the sum for all of the products: the loops are those of the last one from here on.
+void join_products(Schedule& s, const std::vector<TiledProduct>& products) {
+  for (std::size_t i = 1; i < products.size() && s.ok(); ++i)
+    for (const auto loops : {&TiledProduct::tiles, &TiledProduct::steps}) {
+      const std::vector<LoopId> &batch = products[i - 1].product.batch, &last_batch = products[i].product.batch;
+      for (std::size_t b = 0; loops == &TiledProduct::tiles && b < batch.size(); ++b) s.merge(batch[b], last_batch[b]);
+      for (std::size_t l = 0; l < (products[i].*loops).size(); ++l) s.merge((products[i - 1].*loops)[l], (products[i].*loops)[l]);
+    }
+}
+
+/// The operands of the products, each once.
+std::vector<std::string> list_operands(const std::vector<TiledProduct>& products) {
+  std::vector<std::string> out;
+  for (const auto side : {&MatrixProduct::right, &MatrixProduct::left})
+    for (const TiledProduct& p : products)
+      if (std::find(out.begin(), out.end(), p.product.*side) == out.end()) out.push_back(p.product.*side);
+  return out;
+}
+
 /// The nest that makes the parts of an operand: vectors along its memory.
 void share_parts(Schedule& s, const NestInfo& n) {
   constexpr std::int64_t kVector = 8, kThreads = 256;  // 16 bytes of each part
@@ -178,51 +240,32 @@ void schedule_tensor_cores(Schedule& s, TensorTile t) {
   if (t.swapped) inline_thin_sums(s);
   inline_intermediates(s);
   t.thin = find_thin_sums(s);
-  const std::vector<MatrixProduct> products = find_matrix_products(s);
-  if (!s.ok() || products.size() != 1) return s.reject("not one product of two tensors");
-  MatrixProduct p = products[0];
-  if (t.swapped) {
-    std::swap(p.row, p.column);
-    std::swap(p.left, p.right);
-  }
-  // Tiles that begin where groups do keep their rows together until then.
-  const bool in_groups = !p.group.empty(), late = in_groups && !t.swapped;
-  std::vector<LoopId> i = late ? s.split(p.row, {t.rows()}) : s.split(p.row, {t.groups, t.tiles, 64});
-  const std::vector<LoopId> j = s.split(p.column, {t.columns});
-  const std::vector<LoopId> r = t.gathered > 0 ? s.split(p.reduction, {t.summands / t.gathered, t.gathered}) : s.split(p.reduction, {t.summands});
+  const std::vector<MatrixProduct> found = find_matrix_products(s);
+  if (!s.ok() || std::ssize(found) != t.sums) return s.reject("other products than before");
+  std::vector<TiledProduct> products;
+  for (const MatrixProduct& p : found) products.push_back(split_product(s, p, t));
   if (!s.ok()) return;
-  // Tiles that run at the same time share operands in the L2: some rows of tiles at a time, column by column.
-  std::vector<LoopId> tiles = {i[0], j[0]};
-  if (in_groups && t.swapped) tiles = {j[0], i[0]};
-  if (in_groups) t.raster = 1;
-  else if (s.constant_extent(i[0]).value_or(INT64_MAX) <= t.raster) tiles = {j[0], i[0]};
-  else if (t.raster > 1)
-    s.attempt([&](Schedule& u) {
-      const std::vector<LoopId> rows = u.split(i[0], {t.raster}, Tail::exact);
-      if (u.ok()) tiles = {rows[0], j[0], rows[1]};
-    });
-  std::vector<LoopId> order = p.batch;
-  order.insert(order.end(), tiles.begin(), tiles.end());
-  order.insert(order.end(), r.begin(), r.end() - 1);
-  order.insert(order.end(), i.begin() + 1, i.end());
-  order.insert(order.end(), {j[1], r.back()});
-  s.reorder(order);
+  join_products(s, products);
+  MatrixProduct& p = products.back().product;
+  const std::vector<LoopId>& tiles = products.back().tiles;
+  const LoopId step = products.back().steps[0];
   const std::vector<TileResult> results = finish_result(s, p, tiles.back(), Place::fragment);
   LoopId all = tiles.back();
+  const bool in_groups = !p.group.empty();
   if (in_groups) all = bind_tiles(s, p, tiles, t.swapped ? t.columns : t.rows());
-  if (late && s.ok()) {
-    const std::vector<LoopId> rows = s.split(i[1], {t.tiles, 64});
+  std::vector<TensorNest> nests;
+  for (const TiledProduct& each : products) nests.push_back(each.nest);
+  if (in_groups && !t.swapped && s.ok()) {
+    const std::vector<LoopId> rows = s.split(nests[0].group, {t.tiles, 64});
     if (!s.ok()) return;
-    i = {i[0], rows[0], rows[1], rows[2]};
+    nests[0].group = rows[0], nests[0].tile = rows[1], nests[0].row = rows[2];
   }
-  std::vector<TensorNest> nests{{std::nullopt, i[1], i[2], i[3], j[1], r.back()}};
-  if (t.gathered > 0) nests = separate_operands(s, p, r[1]);
+  if (t.gathered > 0) nests = separate_operands(s, p, products.back().steps[1]);
   if (!s.ok() || nests.empty()) return s.reject("operands without parts");
   const std::string partial = t.gathered > 0 ? buffer_at(s, nests[0].row) : "";
   const bool rounded = t.bytes == 4;
-  if (rounded) s.round_factors(r[0]);
-  s.stage(p.right, r[0], Place::shared, {}, {}, rounded);
-  s.stage(p.left, r[0], Place::shared, {}, {}, rounded);
+  if (rounded) s.round_factors(step);
+  for (const std::string& operand : list_operands(products)) s.stage(operand, step, Place::shared, {}, {}, rounded);
   for (const TensorNest& n : nests) s.tensorize(n.row, n.column, n.summand);
   std::vector<std::pair<std::vector<LoopId>, std::int64_t>> copies;
   if (t.exit == staged)
@@ -231,7 +274,7 @@ void schedule_tensor_cores(Schedule& s, TensorTile t) {
       const std::vector<LoopId> back = s.hold(n.buffer, all, Place::shared);
       copies.emplace_back(back, 16 / std::max(1, size_bytes(s.buffer(n.buffer).dtype)));
     }
-  s.ring(r[0], t.depth);
+  s.ring(step, t.depth);
   for (const TensorNest& n : nests) {
     if (t.turns == 1) s.bind(n.group, Axis::thread_y);
     s.unroll(n.tile);
@@ -239,9 +282,10 @@ void schedule_tensor_cores(Schedule& s, TensorTile t) {
   }
   if (t.gathered > 0) {
     share_parts_and_sums(s, p, partial, t);
-    s.unroll(r[1]);
+    s.unroll(products.back().steps[1]);
   }
-  if (const std::vector<LoopId> zero = find_zeroing(s); s.ok() && !zero.empty()) share_fragment(s, zero, t);
+  for (const std::string& sum : list_sums(s, found))
+    if (const std::vector<LoopId> zero = find_zeroing(s, sum); s.ok() && !zero.empty()) share_fragment(s, zero, t);
   for (const TileResult& result : results) {
     if (!s.ok()) return;
     const bool sent = t.exit > staged && s.attempt([&](Schedule& u) { send_result(u, result.buffer, result.loops, t); });
@@ -260,7 +304,7 @@ std::int64_t count_tiles(const TensorTile& t, const ProductSize& size) {
 std::int64_t find_depth(const Schedule& s, const TensorTile& t, const ProductSize& size) {
   constexpr std::int64_t kBarrierBytes = 1024;
   const std::int64_t most = t.summands > t.block_columns() ? 8 : 12;  // more than that in flight gains nothing
-  const std::int64_t slot = (t.rows() + t.columns) * t.summands * t.element_bytes();
+  const std::int64_t slot = t.staged_rows() * t.summands * t.element_bytes();
   const std::int64_t width = t.exit == staged ? t.columns : t.exit == direct || !t.persistent ? 0 : t.exit;
   const std::int64_t out = t.rows() * t.turns * width * t.result_bytes;
   const std::int64_t fits = (s.target().l1_bytes - kBarrierBytes - out) / slot;
@@ -274,8 +318,8 @@ double estimate_cycles(const Schedule& s, const TensorTile& t, const ProductSize
   constexpr double kProductsOfCycle = 2048, kBytesOfCycle = 64, kStartCycles = 1800, kStepCycles = 52, kSlower = 1.09;
   constexpr double kOutBytesOfCycle = 32, kOutCycles = 700;
   const double steps = static_cast<double>(divide_up(size.summands, t.summands));
-  const double products = static_cast<double>(t.rows() * t.columns * t.summands * t.bytes / 2) / kProductsOfCycle;
-  const double bytes = static_cast<double>((t.rows() + t.columns) * t.summands * t.bytes) / kBytesOfCycle;
+  const double products = static_cast<double>(t.rows() * t.columns * t.sums * t.summands * t.bytes / 2) / kProductsOfCycle;
+  const double bytes = static_cast<double>(t.staged_rows() * t.summands * t.bytes) / kBytesOfCycle;
   const double multiply = steps * std::max(products * kSlower + kStepCycles, bytes);
   const double leave = static_cast<double>(t.rows() * t.columns * t.result_bytes) / kOutBytesOfCycle + kOutCycles;
   const double rounds = static_cast<double>(divide_up(count_tiles(t, size), s.target().workers));
@@ -295,7 +339,8 @@ TensorTile guess_tile(const Schedule& s, const TensorTile& elements, const std::
   double least = 0;
   for (const Shape& shape : kShapes) {
     TensorTile t = elements;
-    t.turns = shape.turns, t.groups = shape.groups, t.tiles = shape.tiles, t.columns = shape.columns;
+    t.turns = shape.turns, t.groups = shape.groups, t.tiles = shape.tiles, t.columns = shape.columns / t.sums;
+    if (t.sums > 1 && t.columns % 16 != 0) continue;  // nothing that could leave by the engine
     t.persistent = count_tiles(t, size) > s.target().workers;
     if (t.columns % column_step != 0 || (t.turns > 1 && !t.persistent)) continue;  // or nothing to take turns at
     double cycles = 0;
@@ -305,7 +350,7 @@ TensorTile guess_tile(const Schedule& s, const TensorTile& elements, const std::
     best = t;
   }
   // Fewer, longer steps where a step is short.
-  const bool is_short = best.columns <= 64 && best.tiles == 1 && size.summands >= 16 * best.block_columns();
+  const bool is_short = best.columns * best.sums <= 64 && best.tiles == 1 && size.summands >= 16 * best.block_columns();
   best.summands = best.block_columns() * (is_short ? 2 : 1);
   // In one wave what matters is that neighbours ask for the same part of the larger operand.
   const std::int64_t balanced = divide_up(size.rows, best.rows()) <= 32 ? 16 : 8;
@@ -324,8 +369,8 @@ std::vector<std::int64_t> find_exits(const TensorTile& t, const ProductSize& siz
   for (const std::int64_t width : put_first(box, {64, 128, 32, 16}))
     if (t.columns % width == 0 && out != std::vector{width}) out.push_back(width);
   out.push_back(direct);
-  // With turns and two tiles ptxas moves the first stores into the products, which then wait for each other (C7514).
-  if (t.turns == 1 || t.tiles == 1) out.push_back(staged);
+  // With turns and two tiles or sums ptxas moves the first stores into the products, which then wait for each other (C7514).
+  if (t.turns == 1 || t.tiles * t.sums == 1) out.push_back(staged);
   return out;
 }
 
@@ -339,11 +384,12 @@ TensorTile pick_tile(Schedule& s, Space& k, const TensorTile& elements, const st
   std::vector<std::int64_t> widths = put_first(t.columns, {128, 256, 64, 192, 160, 176, 32, 16, 8});
   // Four warpgroups are compiled for 128 registers a thread; a product 256 wide needs 154. Three have 168.
   if (t.groups == 3 || t.tiles == 2) std::erase_if(widths, [](std::int64_t w) { return w > 192; });
+  if (t.sums > 1) std::erase_if(widths, [&](std::int64_t w) { return t.tiles * w * t.sums > (t.groups == 3 ? 192 : 384); });
   std::erase_if(widths, [&](std::int64_t w) { return w % column_step != 0; });
   t.columns = k.pick("columns", widths);
   t.persistent = t.turns > 1 || k.pick_flag("persist", count_tiles(t, size) > s.target().workers);
   std::vector<std::int64_t> exits = find_exits(t, size);
-  if (!find_thin_sums(s).empty()) std::erase_if(exits, [&](std::int64_t e) { return e > t.most_thin_columns(); });
+  if (!t.thin.empty()) std::erase_if(exits, [&](std::int64_t e) { return e > t.most_thin_columns(); });
   t.exit = k.pick("exit", exits);
   t.summands = k.pick("summands", put_first(t.summands, {t.block_columns(), t.block_columns() * 2}));
   t.depth = k.pick("depth", put_first(find_depth(s, t, size), {4, 3, 5, 6, 8, 10, 12, 2}));
@@ -438,15 +484,17 @@ namespace {
 /// Operands of these dtypes that the copy engine can take, or, of f32, their parts; its elements have so many bytes.
 bool suits_engine(const Schedule& s, std::initializer_list<DType> dtypes, std::int64_t bytes = 2) {
   if (s.target().arch != "sm_90a") return false;
-  const MatrixProduct p = find_matrix_products(s)[0];
-  for (const std::string& operand : {p.left, p.right}) {
-    const BufferShape b = s.buffer(operand);
-    if (!b.is_param || !b.is_dense || std::find(dtypes.begin(), dtypes.end(), b.dtype) == dtypes.end()) return false;
-    // Rows have to begin at multiples of 16 bytes.
-    const auto columns = b.shape.back().constant();
-    if (!columns || *columns * bytes % 16 != 0) return false;
+  for (const MatrixProduct& p : find_matrix_products(s)) {
+    for (const std::string& operand : {p.left, p.right}) {
+      const BufferShape b = s.buffer(operand);
+      if (!b.is_param || !b.is_dense || std::find(dtypes.begin(), dtypes.end(), b.dtype) == dtypes.end()) return false;
+      // Rows have to begin at multiples of 16 bytes.
+      const auto columns = b.shape.back().constant();
+      if (!columns || *columns * bytes % 16 != 0) return false;
+    }
+    if (s.buffer(p.left).dtype != s.buffer(p.right).dtype || s.buffer(p.nest.buffer).dtype != DType::f32) return false;
   }
-  return s.buffer(p.left).dtype == s.buffer(p.right).dtype && s.buffer(p.nest.buffer).dtype == DType::f32;
+  return true;
 }
 
 /// Whether columns of the product lie side by side in the right operand: tensor cores take 64 of them then.
@@ -458,17 +506,20 @@ std::int64_t find_column_step(const Schedule& s, const MatrixProduct& p) {
 
 /// f32 operands as tf32: the instruction has no form for summands that lie apart.
 bool suits_tf32(const Schedule& s) {
-  const MatrixProduct p = find_matrix_products(s)[0];
-  const auto lie_together = [&](const std::string& operand) { return dimension_of(p.nest, operand, p.reduction) + 1 == static_cast<int>(s.buffer(operand).shape.size()); };
-  return s.accuracy() == Accuracy::tf32 && p.left != p.right && suits_engine(s, {DType::f32}, 4) && lie_together(p.left) && lie_together(p.right);
+  const std::vector<MatrixProduct> products = find_matrix_products(s);
+  return s.accuracy() == Accuracy::tf32 && suits_engine(s, {DType::f32}, 4) && std::all_of(products.begin(), products.end(), [&](const MatrixProduct& p) {
+    const auto lie_together = [&](const std::string& operand) { return dimension_of(p.nest, operand, p.reduction) + 1 == static_cast<int>(s.buffer(operand).shape.size()); };
+    return p.left != p.right && lie_together(p.left) && lie_together(p.right);
+  });
 }
 
 bool suits_tensor_cores(const Schedule& s) { return suits_engine(s, {DType::bf16, DType::f16}) || suits_tf32(s); }
 
 bool suits_parts(const Schedule& s) {
   constexpr std::size_t kMostDims = 4;  // and one over the parts
-  const MatrixProduct p = find_matrix_products(s)[0];
-  return suits_engine(s, {DType::f32}) && p.left != p.right && std::max(s.buffer(p.left).shape.size(), s.buffer(p.right).shape.size()) <= kMostDims;
+  const std::vector<MatrixProduct> products = find_matrix_products(s);
+  const MatrixProduct& p = products[0];
+  return products.size() == 1 && suits_engine(s, {DType::f32}) && p.left != p.right && std::max(s.buffer(p.left).shape.size(), s.buffer(p.right).shape.size()) <= kMostDims;
 }
 
 double estimate_product_of_parts(const Schedule& s, const std::vector<ProductSize>& sizes) {
@@ -496,6 +547,8 @@ void schedule_tensor_product(Schedule& s, Space& k) {
   const bool few = size.rows <= kFew, many = divide_up(size.columns, kFew) * 4 >= s.target().workers;
   const bool swapped = few && k.pick_flag("swap", many && !size.is_ragged);
   TensorTile elements;
+  elements.sums = std::ssize(find_matrix_products(s));
+  elements.thin = find_thin_sums(s);
   elements.bytes = size_bytes(s.buffer(p.left).dtype);
   for (const NestInfo& n : outputs(s)) elements.result_bytes = std::max<std::int64_t>(elements.result_bytes, size_bytes(s.buffer(n.buffer).dtype));
   elements.summands = elements.block_columns();

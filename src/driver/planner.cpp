@@ -186,7 +186,7 @@ class Planner {
 
 graph::Grouping grouping_for(TargetKind kind) {
   const bool on_gpu = kind == TargetKind::cuda;
-  return {.thin_products_in_epilogues = on_gpu, .reductions_beside_each_other = on_gpu};
+  return {.thin_products_in_epilogues = on_gpu, .products_side_by_side = on_gpu, .reductions_beside_each_other = on_gpu};
 }
 
 Result<Planned> plan_graph(const Graph& graph, TargetKind kind) { return Planner(graph, kind).run(); }

@@ -25,6 +25,9 @@ struct Grouping {
   /// A product that sums few terms may be computed in the kernel of another one whose epilogue reads it: it is never in
   /// memory, which costs more than its arithmetic where memory is far. On CPUs its vectors would not run along memory.
   bool thin_products_in_epilogues = false;
+  /// Products of one left operand whose results pointwise ops bring together (a gate and what it lets through) may be one kernel,
+  /// which loads that operand once and writes neither product. For tensor cores, whose tiles hold several sums.
+  bool products_side_by_side = false;
   /// Reductions over the same axes of one tensor, with what belongs to them, are one kernel that reads it once.
   bool reductions_beside_each_other = false;
 };

@@ -17,6 +17,10 @@ constexpr int kLongestRecomputedChain = 4;
 /// Terms of a thin product. Adapters of low rank have 4 to 32; an epilogue that computes more of them is no small part of
 /// its product any more.
 constexpr std::int64_t kMostThinTerms = 32;
+/// Products of one tile: more would leave each of them few columns.
+constexpr std::size_t kMostSums = 4;
+/// Up to so many rows kernels that stream the weights do without tiles.
+constexpr std::int64_t kFewRows = 8;
 
 enum class Core : std::uint8_t { pointwise, reduction, contraction, scan, write };
 
@@ -393,14 +397,45 @@ class Partitioner {
                        [&](Id user) { return kind(user) == OpKind::pointwise && shape(user) == shape(n); });
   }
 
+  /// Terms of a product; nothing where symbols say how many.
+  std::optional<std::int64_t> terms_of(Id n) const {
+    const Call call = call_of(g_, node(n));
+    return product(std::get<Reduction>(call.op->definition).parts(call).reduced).constant();
+  }
+  bool is_thin_product(Id n) const {
+    const auto terms = terms_of(n);
+    return grouping_.thin_products_in_epilogues && terms && *terms <= kMostThinTerms;
+  }
+
   /// A product of few terms, and nothing that sums beside it.
   bool is_thin(const Cluster& c) const {
-    if (!grouping_.thin_products_in_epilogues || c.core != Core::contraction) return false;
-    return std::all_of(c.nodes.begin(), c.nodes.end(), [&](Id n) {
-      if (kind(n) != OpKind::contraction) return true;
-      const Call call = call_of(g_, node(n));
-      const auto terms = product(std::get<Reduction>(call.op->definition).parts(call).reduced).constant();
-      return terms && *terms <= kMostThinTerms;
+    return c.core == Core::contraction && std::all_of(c.nodes.begin(), c.nodes.end(), [&](Id n) { return kind(n) != OpKind::contraction || is_thin_product(n); });
+  }
+
+  /// Whether a tile of the product may hold the sums of others too: what tensor cores take from memory as it is, of more rows than
+  /// kernels that stream the weights alone take.
+  bool is_tiled(Id n) const {
+    for (Value v : node(n).inputs) {
+      const TensorType& type = node(v.id).type;
+      const bool is_in_memory = node(v.id).op == "input" || !recomputed_[v.id];
+      const auto length = type.shape.back().constant();
+      if (!is_in_memory || size_bytes(type.dtype) != 2 || !is_float(type.dtype) || !type.strides.empty() || !length || *length % 8 != 0) return false;
+    }
+    const std::vector<Dim>& result = shape(n);
+    if (result.size() < 2 || !terms_of(n)) return false;
+    const auto rows = result[result.size() - 2].bounds(g_.symbols());
+    return rows.ok() && rows->hi > kFewRows;
+  }
+
+  /// Whether the products of two clusters can be sums of one tile: of one left operand, which is then loaded once, and one form.
+  bool is_beside(const Cluster& a, const Cluster& b) const {
+    if (!grouping_.products_side_by_side || a.core != Core::contraction || b.core != Core::contraction) return false;
+    std::vector<Id> sums;
+    for (const Cluster* c : {&a, &b})
+      for (Id n : c->nodes)
+        if (kind(n) == OpKind::contraction && !is_thin_product(n)) sums.push_back(n);
+    return sums.size() <= kMostSums && std::all_of(sums.begin(), sums.end(), [&](Id n) {
+      return is_tiled(n) && node(n).inputs[0] == node(sums[0]).inputs[0] && node(n).attributes == node(sums[0]).attributes;
     });
   }
 
@@ -442,7 +477,7 @@ class Partitioner {
     if (a.space != b.space) return false;
     if (b.core == Core::reduction) return a.core == Core::reduction && a.axes == b.axes;
     const bool is_thin_beside = is_thin(b) && a.core == Core::contraction && !is_thin(a);
-    if (b.core != Core::pointwise && !is_thin_beside) return false;
+    if (b.core != Core::pointwise && !is_thin_beside && !is_beside(a, b)) return false;
     if (a.core != Core::contraction) return true;
     // An epilogue computes only what ends in its one result.
     return std::all_of(b.nodes.begin(), b.nodes.end(), [&](Id m) {

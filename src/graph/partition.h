@@ -17,7 +17,8 @@ struct Partition {
 
 /// Deterministic; no cycle between kernels. The policy, by what a kernel is built around:
 ///   contraction   one product and pointwise ops of its shape behind it, whatever else they read; with
-///                 `thin_products_in_epilogues` also products of few terms that only these read
+///                 `thin_products_in_epilogues` also products of few terms that only these read; with
+///                 `products_side_by_side` several products of one left operand that meet in them
 ///   reduction     reductions of one shape over the same axes, pointwise ops of that shape before them, pointwise ops of
 ///                 the reduced shape behind them; and, when the axes are the trailing ones (rows), of the full shape too; with
 ///                 `reductions_beside_each_other` all of these that read one tensor and need nothing of each other

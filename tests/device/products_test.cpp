@@ -6,6 +6,7 @@
 #include <random>
 
 #include "src/driver/build.h"
+#include "src/driver/planner.h"
 #include "src/graph/group.h"
 #include "src/ir/arithmetic.h"
 #include "tests/device/device_test_support.h"
@@ -17,7 +18,7 @@ struct Product {
   std::int64_t m, n, k;
   std::string dtype = "bf16";
   bool transposed = true;        ///< w is [n, k]
-  std::string epilogue = "none"; ///< bias: max(y + b, 0); wide: y as f32
+  std::string epilogue = "none"; ///< bias: max(y + b, 0); wide: y as f32; gated: max(y, 0) times the product with b, which is as w
   bool fixed = false;            ///< the number of rows is known to the generator
   bool full = false;             ///< f32 operands with all their bits
   std::map<std::int64_t, float> special = {};  ///< elements of x
@@ -32,6 +33,7 @@ struct Product {
     const std::string y = std::string(mixed ? "matmul(cast(x, f32), w" : "matmul(x, w") + (transposed ? ", transpose_b=true)" : ")");
     if (epilogue == "none") return out + "output y = " + y + "\n";
     if (epilogue == "wide") return out + "output y = cast(" + y + ", f32)\n";
+    if (epilogue == "gated") return out + "input b: " + dtype + (transposed ? dims(n, k) : dims(k, n)) + "\noutput y = mul(max(" + y + ", 0), matmul(x, b" + (transposed ? ", transpose_b=true" : "") + "))\n";
     return out + "input b: " + dtype + "[" + std::to_string(n) + "]\noutput y = max(add(" + y + ", b), 0)\n";
   }
 };
@@ -77,7 +79,9 @@ class Products : public OnGpu {
     auto& artifact_for = built_[p.text() + std::to_string(seed)];
     const auto graph = Graph::parse(p.text(), "test");
     EXPECT_TRUE(graph.ok()) << graph.error().message();
-    const auto job = driver::make_job(graph::make_workload(graph::group_ops(*graph)[0].graph));
+    const auto groups = graph::group_ops(*graph, driver::grouping_for(TargetKind::cuda));
+    EXPECT_EQ(groups.size(), 1u) << p.text();
+    const auto job = driver::make_job(graph::make_workload(groups[0].graph));
     Space space = seed == 0 ? Space(kept) : Space(seed, kept);
     const auto templates = driver::templates_for(*job, device().target());
     auto scheduled = driver::run_template(*job, *templates.front(), space, device().target());
@@ -106,7 +110,7 @@ class Products : public OnGpu {
       return false;
     }
     std::mt19937_64 random(seed + 1);
-    std::vector<std::uint8_t> x = draw(p.x_dtype(), p.m * p.k, random, p.full, p.positive), w = draw(p.dtype, p.n * p.k, random, p.full, p.positive), b = draw(p.dtype, p.n, random);
+    std::vector<std::uint8_t> x = draw(p.x_dtype(), p.m * p.k, random, p.full, p.positive), w = draw(p.dtype, p.n * p.k, random, p.full, p.positive), b = draw(p.dtype, p.epilogue == "gated" ? p.n * p.k : p.n, random);
     for (const auto& [at, value] : p.special) {
       const std::uint16_t bits = ir::to_bf16_bits(value);
       if (p.mixed) std::memcpy(&x[static_cast<std::size_t>(at * 2)], &bits, 2);
@@ -153,13 +157,19 @@ class Products : public OnGpu {
 
   static void compare(const Product& p, const std::vector<std::uint8_t>& x, const std::vector<std::uint8_t>& w, const std::vector<std::uint8_t>& b,
                       const std::vector<std::uint8_t>& y, const std::string& what) {
-    std::vector<double> xs, ws;
+    std::vector<double> xs, ws, bs;
+    for (std::int64_t i = 0; p.epilogue == "gated" && i < p.n * p.k; ++i) bs.push_back(value_of(p.dtype, b.data(), i));
     for (std::int64_t i = 0; i < p.m * p.k; ++i) xs.push_back(value_of(p.x_dtype(), x.data(), i));
     for (std::int64_t i = 0; i < p.n * p.k; ++i) ws.push_back(value_of(p.dtype, w.data(), i));
     for (std::int64_t i = 0; i < p.m; ++i)
       for (std::int64_t j = 0; j < p.n; ++j) {
-        double exact = 0;
-        for (std::int64_t k = 0; k < p.k; ++k) exact += xs[static_cast<std::size_t>(i * p.k + k)] * ws[static_cast<std::size_t>(p.transposed ? j * p.k + k : k * p.n + j)];
+        const auto sum = [&](const std::vector<double>& weights) {
+          double out = 0;
+          for (std::int64_t k = 0; k < p.k; ++k) out += xs[static_cast<std::size_t>(i * p.k + k)] * weights[static_cast<std::size_t>(p.transposed ? j * p.k + k : k * p.n + j)];
+          return out;
+        };
+        double exact = sum(ws);
+        if (p.epilogue == "gated") exact = std::max(0.0, exact) * sum(bs);
         if (p.epilogue == "bias") exact = std::max(0.0, exact + value_of(p.dtype, b.data(), j));
         const double found = value_of(p.result(), y.data(), i * p.n + j);
         if (std::abs(exact) > 0x1.fffffep127 && p.dtype == "f32") exact = exact > 0 ? INFINITY : -INFINITY;
@@ -327,6 +337,20 @@ TEST_F(Products, results_of_f32_leave_by_the_engine) {
     made += check({.m = 300, .n = 256, .k = 520, .dtype = "f32", .epilogue = seed % 2 == 0 ? "bias" : "none", .fixed = true, .full = seed % 2 != 0}, seed,
                   {{"parts", 1}, {"exit", seed % 4 < 2 ? 32 : 64}, {"columns", seed % 3 == 0 ? 128 : 64}}) ? 1 : 0;
   EXPECT_GE(made, 4);
+}
+
+TEST_F(Products, of_one_operand_agree_as_sums_of_one_tile) {
+  for (const std::int64_t m : {1, 7, 8, 9, 63, 64, 65, 127, 128, 129, 257})
+    for (const std::int64_t n : {8, 128, 136})
+      for (const std::int64_t k : {8, 72, 520}) {
+        check({m, n, k, "bf16", true, "gated"});
+        check({m, n, k, "f16", false, "gated"});
+        if (HasFatalFailure()) return;
+      }
+  int made = 0;
+  for (std::uint64_t seed = 1; seed <= 32 && !HasFatalFailure(); ++seed)
+    made += check({seed % 3 == 0 ? 1500 : 300, seed % 3 == 0 ? 1536 : 136, seed % 2 == 0 ? 520 : 72, "bf16", seed % 8 != 0, "gated", seed % 4 < 2}, seed, {{"tensor", seed % 5 == 0 ? 0 : 1}}) ? 1 : 0;
+  EXPECT_GE(made, 12);
 }
 
 TEST_F(Products, agree_for_random_candidates) {

@@ -27,8 +27,8 @@ std::string product_graph(const std::string& rows, std::int64_t n, std::int64_t 
          "\ninput b: " + dtype + "[" + std::to_string(n) + "]\np = matmul(x, w" + (transposed ? ", transpose_b=true" : "") + ")\noutput y = " + result + "\n";
 }
 
-/// False when the picks are rejected.
-bool check_candidate(const std::string& graph_text, std::uint64_t seed, bool interpreted, const Picks& kept = {{"thin", 0}, {"tensor", 1}}) {
+/// False when the picks are rejected. `operands`: of all products.
+bool check_candidate(const std::string& graph_text, std::uint64_t seed, bool interpreted, const Picks& kept = {{"thin", 0}, {"tensor", 1}}, std::size_t operands = 2) {
   const auto graph = Graph::parse(graph_text, "test.lw");
   EXPECT_TRUE(graph.ok()) << graph.error().message();
   const auto groups = graph::group_ops(*graph, driver::grouping_for(TargetKind::cuda));
@@ -50,7 +50,7 @@ bool check_candidate(const std::string& graph_text, std::uint64_t seed, bool int
     return false;
   }
   // A few rows may be left to families without tensor cores.
-  const std::size_t maps = what.find(" tensor=1") != std::string::npos || what.find(" parts=1") != std::string::npos ? 2 : 0;
+  const std::size_t maps = what.find(" tensor=1") != std::string::npos || what.find(" parts=1") != std::string::npos ? operands : 0;
   EXPECT_GE(text->launches.back().tensor_maps.size(), maps) << what;
   EXPECT_LE(text->launches.back().tensor_maps.size(), maps + 1) << what;  // one for a result that leaves by the engine
   if (const auto nvrtc = codegen::Nvrtc::shared(); nvrtc.ok()) {
@@ -106,6 +106,62 @@ TEST(CudaProducts, with_thin_products_in_the_epilogue_mean_the_same) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) made += check_candidate(adapted_graph("m", 136, 72, "bf16", 16), seed, true, {{"thin", 0}, {"tensor", 1}, {"turns", 2}, {"tiles", 1}}) ? 1 : 0;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) made += check_candidate(adapted_graph("70", 136, 72, "f32", 16), seed, true, {{"thin", 0}, {"parts", 1}}) ? 1 : 0;
   EXPECT_GE(made, 6);
+}
+
+/// A gate, what it lets through, and adapters beside both if there is a rank.
+std::string gated_graph(const std::string& rows, std::int64_t n, std::int64_t k, const std::string& dtype, bool transposed, std::int64_t rank = 0) {
+  const std::string columns = std::to_string(n), terms = std::to_string(rank), depth = std::to_string(k), weights = transposed ? "[" + columns + ", " + depth + "]" : "[" + depth + ", " + columns + "]";
+  std::string out = "graph g\nsymbol m in 9..200\ninput x: " + dtype + "[" + rows + ", " + depth + "]\ninput w: " + dtype + weights + "\ninput v: " + dtype + weights + "\n";
+  const auto product = [&](const std::string& w) { return "matmul(x, " + w + (transposed ? ", transpose_b=true)" : ")"); };
+  if (rank == 0) return out + "output y = mul(silu(" + product("w") + "), " + product("v") + ")\n";
+  for (const char* name : {"w", "v"}) {
+    out += "input " + std::string(name) + "1: f32[" + rows + ", " + terms + "]\ninput " + name + "2: f32[" + columns + ", " + terms + "]\n";
+    out += std::string(name) + "3 = cast(add(cast(" + product(name) + ", f32), mul(linear(" + name + "1, " + name + "2), 2.0)), " + dtype + ")\n";
+  }
+  return out + "output y = mul(silu(w3), v3)\n";
+}
+
+TEST(CudaProducts, a_gate_and_what_it_lets_through_are_sums_of_one_tile) {
+  for (const char* rows : {"m", "9", "65", "1, m"}) {
+    const bool is_batch = rows[1] == ',';
+    check_candidate(gated_graph(rows, 136, 72, "bf16", true), 0, true, {}, 3);
+    check_candidate(gated_graph(rows, 136, 72, "bf16", true, 16), 0, true, {}, 3);
+    if (!is_batch) check_candidate(gated_graph(rows, 128, 72, "f16", false), 0, true, {}, 3);
+  }
+  int made = 0;
+  const auto attempt = [&](const std::string& graph_text, std::uint64_t seed, const Picks& kept, bool interpreted) { made += check_candidate(graph_text, seed, interpreted, kept, 3) ? 1 : 0; };
+  const Picks any = {{"tensor", 1}}, turns = {{"tensor", 1}, {"turns", 2}, {"tiles", 1}};
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    attempt(gated_graph(seed % 2 == 0 ? "m" : "150", 136, 72, "f16", true), seed, seed % 3 == 0 ? turns : any, seed % 2 == 0);
+    attempt(gated_graph(seed % 2 == 0 ? "m" : "150", 136, 72, "bf16", true, 16), seed, seed % 3 == 0 ? turns : any, seed % 2 == 0);
+  }
+  EXPECT_GE(made, 4);
+}
+
+TEST(CudaProducts, several_sums_of_one_tile_need_no_tensor_cores) {
+  for (const std::int64_t rank : {0, 16})
+    for (const char* rows : {"m", "70", "9"}) {
+      const auto graph = Graph::parse(gated_graph(rows, 72, 40, "bf16", true, rank), "test.lw");
+      const auto groups = graph::group_ops(*graph, driver::grouping_for(TargetKind::cuda));
+      ASSERT_EQ(groups.size(), 1u);
+      const auto job = driver::make_job(graph::make_workload(groups[0].graph));
+      Space space(Picks{{"tensor", 0}});
+      const auto scheduled = driver::run_template(*job, *driver::templates_for(*job, kHopper).front(), space, kHopper);
+      ASSERT_TRUE(scheduled.ok()) << scheduled.error().message();
+      EXPECT_EQ(scheduled->template_name, "gpu_matmul");
+      const auto lowered = driver::lower_kernel(scheduled->kernel, kHopper);
+      ASSERT_TRUE(lowered.ok()) << lowered.error().message();
+      const auto text = codegen::emit_cuda(*lowered, kHopper, "k");
+      ASSERT_TRUE(text.ok()) << text.error().message();
+      EXPECT_EQ(text->launches.size(), 1u);
+      const Bindings bindings = loopwright::testing::random_bindings(*lowered, 3);
+      const Arguments arguments = random_arguments(job->naive, bindings, 3);
+      Arguments expected = arguments, found = arguments;
+      EXPECT_TRUE(ir::interpret(job->naive, bindings, expected).ok());
+      const Status ran = ir::interpret(*lowered, bindings, found);
+      EXPECT_TRUE(ran.ok()) << ran.error().message();
+      if (const auto difference = find_difference(job->naive, expected, found, true)) ADD_FAILURE() << *difference << "\n" << scheduled->trace;
+    }
 }
 
 TEST(CudaProducts, of_f32_parts_mean_the_same) {

@@ -71,13 +71,15 @@ Result<Buffers> find_completed(const ir::Kernel& k, const Site& site, const Cons
     const bool read = std::any_of(c.accesses.begin(), c.accesses.end(),
                                   [&](const Access& r) { return r.buffer == a.buffer; });
     if (!read) continue;
-    const Buffers group = update_group(k.body, a.buffer);
-    if (!out.empty() && !has(group, out.front()))
+    // Results of one shape lie in one box, if the loop completes the same part of each.
+    const bool alike = out.empty() || (out.front()->shape.size() == a.buffer->shape.size() && std::equal(out.front()->shape.begin(), out.front()->shape.end(), a.buffer->shape.begin(), ir::same));
+    if (!alike)
       return rejected(
           kFuseEpilogueCode,
-          "the consumer reads both `" + out.front()->name + "` and `" + a.buffer->name + "` of the loop", k,
-          c.unit, "a consumer of one result");
-    out = group;
+          "the consumer reads both `" + out.front()->name + "` and `" + a.buffer->name + "` of the loop, of different shapes", k,
+          c.unit, "a consumer of results of one shape");
+    for (const ir::Buffer& b : update_group(k.body, a.buffer))
+      if (!has(out, b)) out.push_back(b);
   }
   if (out.empty())
     return rejected(kFuseEpilogueCode, "the consumer reads nothing that the loop computes", k, site.stmt(),

@@ -8,7 +8,8 @@
 //
 // The nests that initialise the producer move along. A producer that is an output, or that another nest reads as well,
 // stays whole where it is; the last of several consumers shrinks it. With `bringing` behind the place, nests between the two
-// that compute what else the consumer reads, and have nothing to do with the producer, move in front of it. Legality: one iteration of the loop completes a box
+// that compute what else the consumer reads, and have nothing to do with the producer, move in front of it. A consumer may read several
+// results of the loop, all of one shape: then the box is that of all of them. Legality: one iteration of the loop completes a box
 // of the producer, boxes of different iterations are disjoint and cover it; the consumer reads it at plain loops and is
 // a single store; nothing in between conflicts. Rejections: illegal_epilogue (says which), unknown_buffer,
 // unknown_loop; too_large or illegal_epilogue where the box does not fit `registers`.

@@ -74,6 +74,24 @@ TEST(Grouping, thin_products_join_the_epilogue_where_the_machine_wants_it) {
   EXPECT_THAT(count(inputs + "t = linear(linear(x, a), b)\noutput t\noutput y = add(linear(x, w), t)\n"), ElementsAre(3u, 3u));
 }
 
+TEST(Grouping, products_of_one_operand_that_meet_are_one_kernel_where_the_machine_wants_it) {
+  const auto count = [](const std::string& body) {
+    std::vector<std::size_t> out;
+    for (const bool wanted : {false, true}) out.push_back(graph::group_ops(parsed(body), {.thin_products_in_epilogues = true, .products_side_by_side = wanted}).size());
+    return out;
+  };
+  const std::string inputs = "input x: bf16[n, 64]\ninput z: bf16[n, 64]\ninput w: bf16[48, 64]\ninput v: bf16[48, 64]\ninput a: f32[n, 8]\ninput b: f32[48, 8]\n";
+  EXPECT_THAT(count(inputs + "output y = mul(silu(linear(x, w)), linear(x, v))\n"), ElementsAre(2u, 1u));
+  EXPECT_THAT(count(inputs + "p = linear(x, w)\nq = linear(x, v)\noutput y = mul(silu(p), q)\n"), ElementsAre(2u, 1u));
+  EXPECT_THAT(count(inputs + "g = add(cast(linear(x, w), f32), linear(a, b))\nu = add(cast(linear(x, v), f32), linear(a, b))\noutput y = mul(silu(g), u)\n"), ElementsAre(2u, 1u));
+  EXPECT_THAT(count(inputs + "output y = add(mul(linear(x, w), linear(x, v)), linear(x, sub(w, v)))\n"), ElementsAre(4u, 2u));
+  // Of two operands, read elsewhere, with rows that are few, or in f32.
+  EXPECT_THAT(count(inputs + "output y = mul(silu(linear(x, w)), linear(z, v))\n"), ElementsAre(2u, 2u));
+  EXPECT_THAT(count(inputs + "g = silu(linear(x, w))\noutput g\noutput y = mul(g, linear(x, v))\n"), ElementsAre(2u, 2u));
+  EXPECT_THAT(count("input x: bf16[8, 64]\ninput w: bf16[48, 64]\ninput v: bf16[48, 64]\noutput y = mul(silu(linear(x, w)), linear(x, v))\n"), ElementsAre(2u, 2u));
+  EXPECT_THAT(count("input x: f32[n, 64]\ninput w: f32[48, 64]\ninput v: f32[48, 64]\noutput y = mul(silu(linear(x, w)), linear(x, v))\n"), ElementsAre(2u, 2u));
+}
+
 TEST(Grouping, many_inputs_get_no_word_of_a_dtype_as_a_name) {
   std::string body, sum = "x0";
   for (int i = 0; i < 20; ++i) body += "input x" + std::to_string(i) + ": f32[n]\n";
