@@ -210,7 +210,8 @@ void schedule_tensor_cores(Schedule& s, TensorTile t) {
   const std::vector<TileResult> results = finish_result(s, p, tiles.back(), Place::fragment);
   LoopId all = tiles.back();
   if (in_groups) all = bind_tiles(s, p, tiles, t.swapped ? t.columns : t.rows());
-  if (late && s.ok()) {
+  if (!s.ok()) return;
+  if (late) {
     const std::vector<LoopId> rows = s.split(i[1], {t.tiles, 64});
     if (!s.ok()) return;
     i = {i[0], rows[0], rows[1], rows[2]};
