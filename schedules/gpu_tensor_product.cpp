@@ -253,9 +253,10 @@ void schedule_tensor_cores(Schedule& s, TensorTile t) {
   LoopId all = tiles.back();
   const bool in_groups = !p.group.empty();
   if (in_groups) all = bind_tiles(s, p, tiles, t.swapped ? t.columns : t.rows());
+  if (!s.ok()) return;
   std::vector<TensorNest> nests;
   for (const TiledProduct& each : products) nests.push_back(each.nest);
-  if (in_groups && !t.swapped && s.ok()) {
+  if (in_groups && !t.swapped) {
     const std::vector<LoopId> rows = s.split(nests[0].group, {t.tiles, 64});
     if (!s.ok()) return;
     nests[0].group = rows[0], nests[0].tile = rows[1], nests[0].row = rows[2];
