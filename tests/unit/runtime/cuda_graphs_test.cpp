@@ -230,6 +230,31 @@ TEST_F(CudaGraphsTest, only_nodes_that_moved_are_set) {
   EXPECT_EQ(count("nodes set"), before + 6) << "another size is in every node";
 }
 
+TEST_F(CudaGraphsTest, workspace_that_grew_for_another_plan_is_followed) {
+  const Plan plan = chain(5), larger = chain(5);
+  const std::int64_t n = 100, many = 200000;
+  const Memory x(*device_, 400), y(*device_, 400), large_x(*device_, 4 * many), large_y(*device_, 4 * many);
+  void* pointers[] = {x.pointer(), y.pointer()};
+  void* others[] = {large_x.pointer(), large_y.pointer()};
+  const auto is_plain = [&] {
+    digest();
+    EXPECT_EQ(plan.launch(pointers, &n), ErrorCode::ok);
+    const std::uint64_t plain = digest();
+    EXPECT_TRUE(launches(plan, pointers, n));
+    return digest() == plain;
+  };
+  std::thread([&] {  // whose workspace is new
+    for (int call = 0; call <= kWarm; ++call) EXPECT_TRUE(is_plain());
+    const std::int64_t allocations = count("allocations");
+    EXPECT_TRUE(launches(larger, others, many));
+    EXPECT_GT(count("allocations"), allocations);
+    const std::int64_t replays = count("graph launches");
+    EXPECT_TRUE(is_plain());
+    EXPECT_EQ(count("graph launches"), replays + 1);
+  })
+      .join();
+}
+
 TEST_F(CudaGraphsTest, warm_calls_allocate_nothing) {
   const Plan plan = chain(6);
   const Memory x(*device_, 400), y(*device_, 400), other(*device_, 400);
