@@ -341,7 +341,7 @@ TensorTile guess_tile(const Schedule& s, const TensorTile& elements, const std::
   for (const Shape& shape : kShapes) {
     TensorTile t = elements;
     t.turns = shape.turns, t.groups = shape.groups, t.tiles = shape.tiles, t.columns = shape.columns / t.sums;
-    if (t.sums > 1 && t.columns % 16 != 0) continue;  // nothing that could leave by the engine
+    if (t.sums > 1 && (t.columns % 16 != 0 || t.tiles > 1)) continue;  // (see pick_tile)
     t.persistent = count_tiles(t, size) > s.target().workers;
     if (t.columns % column_step != 0 || (t.turns > 1 && !t.persistent)) continue;  // or nothing to take turns at
     double cycles = 0;
@@ -379,13 +379,17 @@ TensorTile pick_tile(Schedule& s, Space& k, const TensorTile& elements, const st
   const ProductSize& size = sizes[0];
   TensorTile t = guess_tile(s, elements, sizes, column_step);
   t.turns = k.pick("turns", put_first(t.turns, {1, 2}));
-  t.groups = t.turns > 1 ? 1 : k.pick("groups", put_first(t.groups, {2, 1, 3}));
-  // A box of the copy engine has at most 256 rows.
-  t.tiles = k.pick("tiles", t.groups == 3 ? std::vector<std::int64_t>{1} : put_first(t.tiles, {1, 2}));
+  // With several sums ptxas puts waits of its own into products of three groups (C7520), which then wait for each other.
+  t.groups = t.turns > 1 ? 1 : k.pick("groups", t.sums > 1 ? put_first(t.groups, {2, 1}) : put_first(t.groups, {2, 1, 3}));
+  // A box of the copy engine has at most 256 rows. With several sums in each of two tiles ptxas ignores what registers the roles give up and take
+  // (C7508), and products wait for each other where those that are left do not suffice; one group needs no such exchange.
+  const bool has_one = t.groups == 3 || (t.sums > 1 && t.groups * t.turns > 1);
+  t.tiles = k.pick("tiles", has_one ? std::vector<std::int64_t>{1} : put_first(t.tiles, {1, 2}));
   std::vector<std::int64_t> widths = put_first(t.columns, {128, 256, 64, 192, 160, 176, 32, 16, 8});
   // Four warpgroups are compiled for 128 registers a thread; a product 256 wide needs 154. Three have 168.
   if (t.groups == 3 || t.tiles == 2) std::erase_if(widths, [](std::int64_t w) { return w > 192; });
-  if (t.sums > 1) std::erase_if(widths, [&](std::int64_t w) { return t.tiles * w * t.sums > (t.groups == 3 ? 192 : 384); });
+  if (t.sums > 1 && t.groups * t.turns == 1) widths.insert(widths.end(), {80, 96});
+  if (t.sums > 1) std::erase_if(widths, [&](std::int64_t w) { return t.tiles * w * t.sums > (t.tiles > 1 ? 320 : 256); });
   std::erase_if(widths, [&](std::int64_t w) { return w % column_step != 0; });
   t.columns = k.pick("columns", widths);
   t.persistent = t.turns > 1 || k.pick_flag("persist", count_tiles(t, size) > s.target().workers);

@@ -340,17 +340,16 @@ TEST_F(Products, results_of_f32_leave_by_the_engine) {
 }
 
 TEST_F(Products, of_one_operand_agree_as_sums_of_one_tile) {
-  for (const std::int64_t m : {1, 7, 8, 9, 63, 64, 65, 127, 128, 129, 257})
-    for (const std::int64_t n : {8, 128, 136})
-      for (const std::int64_t k : {8, 72, 520}) {
-        check({m, n, k, "bf16", true, "gated"});
-        check({m, n, k, "f16", false, "gated"});
-        if (HasFatalFailure()) return;
-      }
+  for (const std::int64_t m : {1, 7, 8, 9, 63, 65, 128, 129, 257}) {
+    for (const std::int64_t k : {8, 72, 520}) check({m, 136, k, "bf16", true, "gated"});
+    check({m, 8, 72, "f16", false, "gated"});
+    check({m, 128, 72, "f16", false, "gated"});
+    if (HasFatalFailure()) return;
+  }
   int made = 0;
-  for (std::uint64_t seed = 1; seed <= 32 && !HasFatalFailure(); ++seed)
-    made += check({seed % 3 == 0 ? 1500 : 300, seed % 3 == 0 ? 1536 : 136, seed % 2 == 0 ? 520 : 72, "bf16", seed % 8 != 0, "gated", seed % 4 < 2}, seed, {{"tensor", seed % 5 == 0 ? 0 : 1}}) ? 1 : 0;
-  EXPECT_GE(made, 12);
+  for (std::uint64_t seed = 1; seed <= 12 && !HasFatalFailure(); ++seed)
+    made += check({seed % 3 == 0 ? 1500 : 300, seed % 3 == 0 ? 1536 : 136, seed % 3 == 0 ? 72 : 520, "bf16", seed % 8 != 0, "gated", seed % 4 < 2}, seed, {{"tensor", seed % 5 == 0 ? 0 : 1}}) ? 1 : 0;
+  EXPECT_GE(made, 4);
 }
 
 TEST_F(Products, agree_for_random_candidates) {

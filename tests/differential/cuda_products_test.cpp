@@ -130,7 +130,7 @@ TEST(CudaProducts, a_gate_and_what_it_lets_through_are_sums_of_one_tile) {
   }
   int made = 0;
   const auto attempt = [&](const std::string& graph_text, std::uint64_t seed, const Picks& kept, bool interpreted) { made += check_candidate(graph_text, seed, interpreted, kept, 3) ? 1 : 0; };
-  const Picks any = {{"tensor", 1}}, turns = {{"tensor", 1}, {"turns", 2}, {"tiles", 1}};
+  const Picks any = {{"tensor", 1}}, turns = {{"tensor", 1}, {"turns", 2}};
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     attempt(gated_graph(seed % 2 == 0 ? "m" : "150", 136, 72, "f16", true), seed, seed % 3 == 0 ? turns : any, seed % 2 == 0);
     attempt(gated_graph(seed % 2 == 0 ? "m" : "150", 136, 72, "bf16", true, 16), seed, seed % 3 == 0 ? turns : any, seed % 2 == 0);
