@@ -27,7 +27,6 @@
 #include "bench/support/cublas_lt.h"
 #include "bench/support/gpu_contender.h"
 #include "src/driver/build.h"
-#include "src/driver/planner.h"
 #include "src/graph/group.h"
 #include "src/runtime/cuda_device.h"
 
@@ -347,7 +346,7 @@ class Bench {
     const std::string left = options_.is_mixed() ? "cast(x, " + w + ")" : "x", inputs = "input x: " + x + dims(s.m, s.k) + "\ninput w: " + w + dims(s.n, s.k) + "\n";
     const std::string body = options_.gated ? "input v: " + w + dims(s.n, s.k) + "\noutput y = mul(silu(linear(" + left + ", w)), linear(" + left + ", v))\n" : "output y = linear(" + left + ", w)\n";
     LW_TRY(const Graph graph, Graph::parse("graph product\naccuracy " + std::string(loopwright::name(options_.accuracy)) + "\n" + inputs + body, "bench"));
-    const std::vector<graph::Group> groups = graph::group_ops(graph, driver::grouping_for(TargetKind::cuda));
+    const std::vector<graph::Group> groups = graph::group_ops(graph, {.thin_products_in_epilogues = true, .products_side_by_side = true});
     if (groups.size() != 1) return Error{ErrorCode::bad_argument, name, std::to_string(groups.size()) + " kernels", "", "one"};
     LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(groups[0].graph)));
     const double bound = options_.accuracy == Accuracy::tf32 ? 1e-3 : options_.w == DType::f32 ? 1e-5 : options_.gated ? 1e-2 : 5e-3;
