@@ -18,8 +18,7 @@ bool is_gpu_matmul(const Schedule& s) {
   if (products.size() > 1)
     return std::all_of(products.begin(), products.end(), [&](const MatrixProduct& q) { return q.left == p.left && q.right != p.left && q.group.empty() && !q.nest.writes_output; });
   const auto runs_along_sum = [&](const std::string& operand) { return dimension_of(p.nest, operand, p.reduction) + 1 == static_cast<int>(s.buffer(operand).shape.size()); };
-  // Others read the right matrix row by row.
-  if (!p.group.empty()) return suits_tensor_cores(s) || suits_thin(s);
+  if (!p.group.empty()) return true;
   // One row against rows of weights: every weight is read once, along its memory, which rows of sums do best.
   return !((s.max_extent(p.row) == 1 || s.max_extent(p.column) == 1) && runs_along_sum(p.left) && runs_along_sum(p.right));
 }
@@ -28,8 +27,9 @@ void schedule_gpu_matmul(Schedule& s, Space& k) {
   if (!is_gpu_matmul(s)) return s.reject("no product of two tensors");
   if (suits_thin(s) && k.pick_flag("thin", gains_by_thin(s))) return schedule_thin_product(s, k);
   if (suits_tensor_cores(s) && k.pick_flag("tensor", true)) return schedule_tensor_product(s, k);
-  if (!find_matrix_products(s)[0].group.empty()) return s.reject("rows in groups in plain arithmetic");
-  if (suits_parts(s) && k.pick_flag("parts", gains_by_parts(s))) return schedule_product_of_parts(s, k);
+  // Parts would be made of all matrices, also of those that no row meets.
+  const bool in_groups = !find_matrix_products(s)[0].group.empty();
+  if (!in_groups && suits_parts(s) && k.pick_flag("parts", gains_by_parts(s))) return schedule_product_of_parts(s, k);
   schedule_plain_product(s, k);
 }
 

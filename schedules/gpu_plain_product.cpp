@@ -164,6 +164,20 @@ void combine_plain_shares(Schedule& s, const TileLoops& l, const LoopId& share, 
   s.bind(tile, Axis::last_block);
 }
 
+/// Tiles of groups of rows: split further when they have their place.
+void schedule_grouped_tile(Schedule& s, TileLoops l, const PlainTile& t) {
+  const MatrixProduct p = l.product;
+  s.reorder({l.i[0], l.j[0], l.r[0], l.i[1], l.j[2], l.r[1], l.j[1], l.j[3]});
+  const std::vector<TileResult> results = finish_result(s, p, l.j[0], Place::registers);
+  bind_tiles(s, p, {l.i[0], l.j[0]}, t.rows);
+  const std::vector<LoopId> rows = s.split(l.i[1], {t.down, t.row_width()});
+  if (!s.ok()) return;
+  l.i = {l.i[0], rows[0], rows[1], rows[2]};
+  s.reorder(l.inner());
+  sum_tile(s, {l}, l.r[0], t);
+  share_plain_results(s, results, list_sums(s, {p}), t);
+}
+
 void schedule_plain_tile(Schedule& s, const PlainTile& t) {
   inline_thin_sums(s);
   inline_intermediates(s, find_computed_operands(s));
@@ -173,16 +187,18 @@ void schedule_plain_tile(Schedule& s, const PlainTile& t) {
   for (const MatrixProduct& p : found) {
     TileLoops& l = products.emplace_back();
     l.product = p;
-    l.i = s.split(p.row, {t.rows / t.down / t.row_width(), t.down, t.row_width()});
+    // Tiles that begin where groups do keep their rows together until then.
+    l.i = p.group.empty() ? s.split(p.row, {t.rows / t.down / t.row_width(), t.down, t.row_width()}) : s.split(p.row, {t.rows});
     l.j = s.split(p.column, {t.columns / t.across / t.column_width(), t.across, t.column_width()});
     l.r = s.split(p.reduction, {t.summands});
     if (!s.ok()) return;
     l.outer = p.batch;
     l.outer.insert(l.outer.end(), {l.i[0], l.j[0]});
   }
+  if (!found.back().group.empty()) return products.size() == 1 ? schedule_grouped_tile(s, products[0], t) : s.reject("several sums of groups");
   const TileLoops& l = products.back();
-  const std::vector<LoopId> inner = l.inner();
   std::vector<LoopId> order;
+  const std::vector<LoopId> inner = l.inner();
   if (t.shares == 1) {
     for (std::size_t i = 0; i < products.size(); ++i) {
       order = products[i].outer;
@@ -230,7 +246,7 @@ void schedule_plain_tile(Schedule& s, const PlainTile& t) {
 double estimate_plain(const Schedule& s, const PlainTile& t, const ProductSize& size) {
   constexpr double kStart = 2500, kLatency = 1100, kMeet = 2200, kRead = 90, kBytesOfCycle = 48;
   constexpr std::int64_t kRegisters = 65536, kOtherRegisters = 30, kMostOfThread = 255, kMostResident = 2048, kBarrierCycles = 40;
-  const std::int64_t tiles = divide_up(size.rows, t.rows) * divide_up(size.columns, t.columns) * size.batch;
+  const std::int64_t tiles = count_row_tiles(size, t.rows) * divide_up(size.columns, t.columns);
   const std::int64_t blocks = tiles * t.shares;
   const std::int64_t each_rows = t.rows / t.down, each_columns = t.columns / t.across;
   const std::int64_t loads = divide_up(t.staged() * t.summands, t.threads()), sums = each_rows * each_columns * t.products;
@@ -315,7 +331,7 @@ PlainTile guess_plain(const Schedule& s, const std::vector<ProductSize>& sizes) 
         choose_threads(t, sums);
         for (const std::int64_t summands : summands_choices(t, sizes[0])) {
           t.summands = summands;
-          for (const std::int64_t shares : shares_choices(t, sizes[0])) {
+          for (const std::int64_t shares : sizes[0].is_ragged ? std::vector<std::int64_t>{1} : shares_choices(t, sizes[0])) {
             t.shares = shares;
             t.ahead = divide_up(sizes[0].summands, t.summands * t.shares) > 1;
             judge(t);
@@ -347,7 +363,7 @@ void schedule_plain_product(Schedule& s, Space& k) {
   if (t.threads() > kMostOfTile) return s.reject("more threads than a block has");
   const std::vector<std::int64_t> steps = summands_choices(t, sizes[0]);
   t.summands = k.pick("summands", std::find(steps.begin(), steps.end(), t.summands) != steps.end() ? put_first(t.summands, steps) : steps);
-  const std::vector<std::int64_t> shares = shares_choices(t, sizes[0]);
+  const std::vector<std::int64_t> shares = p.group.empty() ? shares_choices(t, sizes[0]) : std::vector<std::int64_t>{1};
   t.shares = k.pick("shares", std::find(shares.begin(), shares.end(), t.shares) != shares.end() ? put_first(t.shares, shares) : shares);
   t.ahead = divide_up(sizes[0].summands, t.summands * t.shares) > 1 && k.pick_flag("ahead", true);
   t.abreast = std::min(k.pick("abreast", {2, 1, 4}), t.summands / kPlainWidth);

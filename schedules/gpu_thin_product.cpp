@@ -340,7 +340,7 @@ bool gains_by_thin(const Schedule& s) {
   const double cycles = estimate_thin(s, guess_thin(s, sizes, *o), sizes, *o);
   // What is estimated of plain tiles is low where one side is thin: by 0 to 70 % on an H200 (the tables of f32 products).
   constexpr double kPlainIsLow = 1.25;
-  return cycles < estimate_plain_product(s, sizes) * kPlainIsLow && !(suits_parts(s) && estimate_product_of_parts(s, sizes) < cycles);
+  return cycles < estimate_plain_product(s, sizes) * kPlainIsLow && !(o->product.group.empty() && suits_parts(s) && estimate_product_of_parts(s, sizes) < cycles);
 }
 
 void schedule_thin_product(Schedule& s, Space& k) {

@@ -44,6 +44,7 @@ class RowTiles {
   Status check() {
     LW_CHECK(take_number());
     LW_CHECK(check_extent());
+    single_ = ir::as_int(ir::simplify(ir::ceil_div(groups_.rows, ir::int_imm(tile_)), facts_)) == 1;
     collect(body_, {}, {});
     if (!found_.empty()) return reject(site_.stmt(), found_);
     find_rows();
@@ -125,9 +126,10 @@ class RowTiles {
                s->v);
   }
 
-  /// tile*rows + row - e: zero, a number, or not.
+  /// e less the number of the row: zero, a number, or not. The number of the only tile may have been left out.
   std::optional<std::int64_t> distance(const Expr& e, const Var& row) const {
-    return ir::as_int(ir::simplify(e - ir::var(number_) * ir::int_imm(tile_) - ir::var(row), facts_));
+    const Expr number = single_ ? ir::int_imm(0) : ir::var(number_);
+    return ir::as_int(ir::simplify((single_ ? ir::substitute(e, {{number_, number}}) : e) - number * ir::int_imm(tile_) - ir::var(row), facts_));
   }
 
   /// The loop over rows of each statement: with the tile's number in an index or condition, or, where all is local, in the
@@ -135,11 +137,19 @@ class RowTiles {
   void find_rows() {
     for (RowStatement& leaf : leaves_)
       for_each_index(leaf, [&](const Expr& e) {
-        if (leaf.row || !ir::uses(e, number_)) return;
+        if (leaf.row || single_ || !ir::uses(e, number_)) return;
         for (const Stmt& s : leaf.loops) {
           const auto& l = std::get<ir::Loop>(s->v);
           if (ir::as_int(l.extent) == tile_ && distance(e, l.var)) leaf.row = l.var;
         }
+      });
+    // Of the only tile the group's index says which loop goes through rows.
+    for (RowStatement& leaf : leaves_)
+      ir::walk(leaf.statement, [](const Stmt&) {}, [&](const Expr& e) {
+        const auto* l = as<ir::Load>(e);
+        if (!single_ || l == nullptr || l->buffer != groups_.group) return;
+        const Expr at = ir::simplify(ir::substitute(l->index[0], {{number_, ir::int_imm(0)}}), facts_);
+        if (const auto* v = as<ir::VarRef>(at)) leaf.row = v->var;
       });
     for (bool changed = true; changed;) {
       changed = false;
@@ -168,10 +178,13 @@ class RowTiles {
 
   template <class F>
   void for_each_local(const RowStatement& leaf, const F& f) const {
-    for (const ir::Buffer& b : leaf.written())
-      if (local_.contains(b)) f(b, leaf.index());
+    const auto visit = [&](const ir::Buffer& b, std::vector<Expr> index) {
+      for (Expr& e : index) e = ir::simplify(e, facts_);
+      if (local_.contains(b)) f(b, index);
+    };
+    for (const ir::Buffer& b : leaf.written()) visit(b, leaf.index());
     ir::walk(leaf.statement, [](const Stmt&) {}, [&](const Expr& e) {
-      if (const auto* l = as<ir::Load>(e); l != nullptr && local_.contains(l->buffer)) f(l->buffer, l->index);
+      if (const auto* l = as<ir::Load>(e)) visit(l->buffer, l->index);
     });
   }
 
@@ -198,7 +211,7 @@ class RowTiles {
     });
     for (const Expr& c : leaf.conditions)
       if ((ir::uses(c, number_) || ir::uses(c, *leaf.row)) && !keeps_rows(c, *leaf.row)) wrong = "the condition " + ir::print(c) + " says more of a row than that it is there";
-    if (wrong.empty() && !is_of_row(leaf)) wrong = "the tile's number is used for more than its rows";
+    if (wrong.empty() && !single_ && !is_of_row(leaf)) wrong = "the tile's number is used for more than its rows";
     return wrong.empty() ? Status(Unit{}) : reject(leaf.statement, wrong);
   }
 
@@ -243,9 +256,14 @@ class RowTiles {
 
   /// The expression for tiles that begin at `first`; loads of the row's group become the tile's, if there is one.
   Expr shift(const Expr& e, const Var& row, const Var& first) const {
-    if (!ir::uses(e, number_)) return e;
+    if (!ir::uses(e, number_) && !(single_ && ir::uses(e, row))) return e;
     if (const auto* l = as<ir::Load>(e)) {
       if (l->buffer == groups_.group && distance(l->index[0], row) == 0) return ir::var(group_.value_or(first));
+      if (single_ && local_.contains(l->buffer)) return e;
+    } else if (single_) {
+      if (e->dtype == DType::i64 && as<ir::Load>(e) == nullptr && distance(e, row) == 0) return ir::var(first) + ir::var(row);
+      if (is_exactly(e, row)) return ir::var(first) + e;
+      if (is_exactly(e, number_)) return ir::int_imm(0);
     } else if (e->dtype == DType::i64) {
       const Expr moved = ir::simplify(e - ir::var(number_) * ir::int_imm(tile_) + ir::var(first), facts_);
       if (!ir::uses(moved, number_)) return moved;
@@ -278,9 +296,26 @@ class RowTiles {
     if (as<ir::Store>(s) == nullptr && as<ir::Update>(s) == nullptr)
       return ir::map_children(s, [](const Expr& e) { return e; }, [&](const Stmt& child) { return rebuild(child, loops, guarded); });
     const Var row = *row_of(s);
-    const Stmt moved = ir::map_children(s, [&](const Expr& e) { return shift(e, row, *first_); }, [](const Stmt& child) { return child; });
-    LW_BUG_IF(!guarded && moved != s, "a row of another group is touched");
-    return moved;
+    LW_BUG_IF(!guarded && touches_row(s), "a row of another group is touched");
+    const auto moved = [&](const Expr& e) { return shift(e, row, *first_); };
+    const auto moved_index = [&](const std::vector<Expr>& index, const ir::Buffer& b) {
+      std::vector<Expr> out;
+      for (const Expr& e : index) out.push_back(local_.contains(b) ? e : moved(e));
+      return out;
+    };
+    if (const auto* x = as<ir::Store>(s)) return ir::store(x->buffer, moved_index(x->index, x->buffer), moved(x->value));
+    const auto* u = as<ir::Update>(s);
+    std::vector<Expr> values;
+    for (const Expr& e : u->values) values.push_back(moved(e));
+    return ir::update(u->monoid, u->buffers, moved_index(u->index, u->buffers[0]), values);
+  }
+
+  /// Whether the statement reads or writes more than local memory, and so must keep to rows that there are.
+  bool touches_row(const Stmt& statement) const {
+    const ir::Accesses found = ir::buffers_of(statement);
+    const auto is_other = [&](const ir::Buffer& b) { return !local_.contains(b); };
+    const bool other = std::any_of(found.read.begin(), found.read.end(), is_other) || std::any_of(found.written.begin(), found.written.end(), is_other);
+    return other && (single_ || ir::uses(statement, number_));
   }
 
   /// Whether the loop is the rows' of a statement that touches the row and has no condition, as tiles of all rows need none.
@@ -288,7 +323,7 @@ class RowTiles {
     return std::any_of(leaves_.begin(), leaves_.end(), [&](const RowStatement& leaf) {
       const bool inside = std::any_of(leaf.loops.begin(), leaf.loops.end(), [&](const Stmt& s) { return &std::get<ir::Loop>(s->v) == &l; });
       const bool kept = std::any_of(leaf.conditions.begin(), leaf.conditions.end(), [&](const Expr& c) { return keeps_rows(c, l.var); });
-      return inside && leaf.row == l.var && !kept && ir::uses(leaf.statement, number_);
+      return inside && leaf.row == l.var && !kept && touches_row(leaf.statement);
     });
   }
 
@@ -300,6 +335,7 @@ class RowTiles {
   Var number_;                      ///< of the tile of rows
   Expr inner_;                      ///< iterations for each tile of rows
   Stmt body_;
+  bool single_ = false;             ///< there is one tile
   std::set<ir::Buffer> local_;
   std::map<ir::Buffer, std::size_t> row_dims_;
   std::vector<RowStatement> leaves_;
