@@ -386,7 +386,8 @@ struct TileSearch {
                        ir::seq({ir::store(group, {}, e), ir::store(first, {}, from), ir::store(last, {}, end)}));
   }
 
-  std::vector<Stmt> statements(const ir::RowGroups& g, const Expr& tile_number, std::int64_t tile, const Var& each, const Var& end) const {
+  /// In variables for the loop over groups, an offset, and where the group ends.
+  std::vector<Stmt> statements(const ir::RowGroups& g, const Expr& tile_number, std::int64_t tile, const Var& each, const Var& at, const Var& end) const {
     const Expr which = ir::cast(tile_number, dtype), zero = ir::int_imm(0);
     const Expr offset = ir::min(ir::max(ir::cast(ir::load(g.offsets, {ir::var(each)}), DType::i64), zero), g.rows);
     const Expr until = ir::var(end, dtype);
@@ -395,7 +396,7 @@ struct TileSearch {
     const Expr tiles = is_power ? ir::binary(ir::BinaryOp::shr, up, number(std::countr_zero(static_cast<std::uint64_t>(tile)))) : ir::binary(ir::BinaryOp::div, up, number(tile));
     const Stmt step = ir::seq({take(which, ir::cast(ir::var(each), dtype), until, tile), ir::store(passed, {}, read(passed) + tiles), ir::store(begin, {}, until)});
     return {ir::store(begin, {}, number(0)), ir::store(passed, {}, number(0)),
-            ir::loop(each, g.count, ir::let(end, ir::max(read(begin), ir::cast(offset, dtype)), step)),
+            ir::loop(each, g.count, ir::let(at, offset, ir::let(end, ir::max(read(begin), ir::cast(ir::var(at), dtype)), step))),
             take(which, ir::cast(g.count, dtype), ir::cast(g.rows, dtype), tile)};
   }
 };
@@ -430,10 +431,10 @@ Result<Applied> apply(const ir::Kernel& k, const AlignRows& step) {
   const ir::Interval rows = facts.bounds(groups.rows), count = facts.bounds(groups.count);
   const bool is_small = rows.hi < INT32_MAX / 2 && count.hi < INT32_MAX / 4 / step.tile;
   const TileSearch search(names, is_small ? DType::i32 : DType::i64);
-  const Var each = names.var(step.loop + "_e"), end = names.var("rows_end");
+  const Var each = names.var(step.loop + "_e"), at = names.var("rows_at"), end = names.var("rows_end");
   const Var group = names.var("group"), first = names.var("row_first"), last = names.var("row_last");
   const Expr number = ir::as_int(tiles.inner()) == 1 ? ir::var(site.loop().var) : ir::floor_div(ir::var(site.loop().var), tiles.inner());
-  std::vector<Stmt> items = search.statements(groups, number, step.tile, each, end);
+  std::vector<Stmt> items = search.statements(groups, number, step.tile, each, at, end);
   const auto le = [](const Expr& a, const Expr& b) { return ir::binary(ir::BinaryOp::le, a, b); };
   // All of these but one always hold; they say so to whoever looks at indices.
   const Expr there = conjunction({le(ir::int_imm(0), ir::var(first)), ir::lt(ir::var(first), groups.rows), ir::lt(ir::var(first), ir::var(last)), le(ir::var(last), groups.rows),
