@@ -203,7 +203,7 @@ class BodyEmitter {
     ir::Var loop, slot;
     RingPlan plan;
   };
-  void find_guides(const ir::Stmt& body);
+  Status find_guides(const ir::Stmt& body);
   /// Whether the statement computes nothing but numbers that say whether and where the ring's copies are: all roles do.
   bool guides_ring(const ir::Stmt& s) const;
   Status emit_roles(const ir::Stmt& body);

@@ -109,7 +109,7 @@ Status BodyEmitter::place_rings(const Stmt& body) {
   return Unit{};
 }
 
-void BodyEmitter::find_guides(const Stmt& body) {
+Status BodyEmitter::find_guides(const Stmt& body) {
   const auto take = [&](const Expr& e) {
     ir::walk(e, [&](const Expr& x) {
       const auto* l = ir::as<ir::Load>(x);
@@ -131,17 +131,31 @@ void BodyEmitter::find_guides(const Stmt& body) {
           if (b->memory == ir::Memory::registers && count_of(*b) == 1) guides_.insert(b);
     }, [](const Expr&) {});
   }
+  // Threads that meet for them would not find the producer.
+  Status status = Unit{};
+  ir::walk(body, [&](const Stmt& s) {
+    if (ir::as<ir::Store>(s) == nullptr && ir::as<ir::Update>(s) == nullptr && ir::as<ir::Loop>(s) == nullptr) return;
+    const std::vector<ir::Buffer> written = ir::buffers_of(s).written;
+    const auto guide = std::find_if(written.begin(), written.end(), [&](const ir::Buffer& b) { return guides_.contains(b); });
+    if (!has_ring(s) && guide != written.end() && !guides_ring(s)) status = refuse("`" + (*guide)->name + "`, on which the way to the ring depends, is computed by threads together", "a number that every thread computes");
+  }, [](const Expr&) {});
+  return status;
 }
 
 bool BodyEmitter::guides_ring(const Stmt& s) const {
   if (guides_.empty()) return false;
   const std::vector<ir::Buffer> written = ir::buffers_of(s).written;
-  return !written.empty() && std::all_of(written.begin(), written.end(), [&](const ir::Buffer& b) { return guides_.contains(b); });
+  bool together = false;
+  ir::walk(s, [&](const Stmt& x) {
+    const auto* l = ir::as<ir::Loop>(x);
+    together = together || (l != nullptr && (thread_axis(l->kind) || l->kind == LoopKind::across));
+  }, [](const Expr&) {});
+  return !together && !written.empty() && std::all_of(written.begin(), written.end(), [&](const ir::Buffer& b) { return guides_.contains(b); });
 }
 
 Status BodyEmitter::emit_roles(const Stmt& body) {
   LW_CHECK(place_rings(body));
-  find_guides(body);
+  LW_CHECK(find_guides(body));
   const std::int64_t consumers = launch_.consumers, depth = ring_->plan.depth, turns = ring_->plan.turns;
   line("const unsigned lw_base = lw_shared_address(lw_shared), lw_full = lw_base + " + std::to_string(ring_barriers_) + ", lw_empty = lw_full + " + std::to_string(depth * 8) + ";");
   if (turns > 1) line("const unsigned lw_turns = lw_empty + " + std::to_string(depth * 8) + ";");
