@@ -72,13 +72,14 @@ struct Candidate {
   std::vector<Space::Choice> choices;
   Artifact artifact;
   std::shared_ptr<const runtime::LoadedArtifact> loaded;
+  std::vector<cuda::Address> workspaces;  ///< zero at first, for every argument that is one
   double us = 1e30;
 };
 
 /// One graph with its operands: `buffers` of a set in the order of the artifact's arguments.
 struct Problem {
   std::string text;
-  std::function<std::vector<void*>(const Artifact&, std::size_t set)> buffers;
+  std::function<std::vector<void*>(const Candidate&, std::size_t set)> buffers;
   std::function<double()> error;  ///< of set 0
 };
 
@@ -116,7 +117,7 @@ class Bench {
   }
 
   bool launch(const Problem& p, const Candidate& c, std::size_t set) {
-    std::vector<void*> buffers = p.buffers(c.artifact, set);
+    std::vector<void*> buffers = p.buffers(c, set);
     runtime::KernelCall call;
     call.buffers = buffers.data();
     call.stream = stream_;
@@ -167,6 +168,14 @@ class Bench {
     auto loaded = device_->load(c.artifact);
     if (!loaded.ok()) return note(loaded.error().message());
     c.loaded = *loaded;
+    for (const ArtifactArg& a : c.artifact.args) {
+      if (a.role != ArgRole::workspace) continue;
+      std::int64_t bytes = size_bytes(a.dtype);
+      for (const SizeExpr& n : a.shape) bytes *= n.evaluate(nullptr);
+      c.workspaces.push_back(allocate(bytes));
+      if (c.workspaces.back() == 0) return note("no device memory for its workspace");
+      driver_.fill(c.workspaces.back(), 0, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), stream_);
+    }
     driver_.fill(y_[0], 0xff, y_bytes_, stream_);
     if (!launch(p, c, 0) || driver_.wait_stream(stream_) != cuda::kSuccess) return note("launch: " + device_->describe_failure());
     const double error = p.error();
@@ -238,10 +247,11 @@ class Bench {
       if (x_[s] == 0 || w_[s] == 0 || y_[s] == 0) return Error{ErrorCode::out_of_memory, c.name, "no device memory", "", ""};
     }
     const cuda::Address offsets = upload(ends.data(), static_cast<std::int64_t>(ends.size() * 4));
-    const auto buffers = [&](const Artifact& a, std::size_t set) {
+    const auto buffers = [&](const Candidate& candidate, std::size_t set) {
       std::vector<void*> out;
-      for (const ArtifactArg& arg : a.args)
-        out.push_back(reinterpret_cast<void*>(arg.role == ArgRole::output ? y_[set] : arg.name == "i0" ? x_[set] : arg.name == "i1" ? w_[set] : offsets));
+      std::size_t workspace = 0;
+      for (const ArtifactArg& arg : candidate.artifact.args)
+        out.push_back(reinterpret_cast<void*>(arg.role == ArgRole::workspace ? candidate.workspaces[workspace++] : arg.role == ArgRole::output ? y_[set] : arg.name == "i0" ? x_[set] : arg.name == "i1" ? w_[set] : offsets));
       return out;
     };
     const auto error = [&](bool grouped) {

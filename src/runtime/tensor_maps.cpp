@@ -55,11 +55,15 @@ cuda::Status TensorMaps::encode(const CudaDriver& driver, void* const* buffers, 
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const Map& m = maps_[i];
     std::uint64_t shape[kMostMapDims], strides[kMostMapDims];
+    // A tensor without elements has no map, and perhaps no address. Nothing is copied of it; the launch may be there for other reasons.
+    static constexpr std::uintptr_t kNowhere = 256;
+    void* at = buffers[m.arg];
     for (std::uint32_t d = 0; d < m.rank; ++d) {
       shape[d] = static_cast<std::uint64_t>(m.shape[d].evaluate(symbols));
+      if (shape[d] == 0) shape[d] = 1, at = reinterpret_cast<void*>(kNowhere);
       if (d + 1 < m.rank) strides[d] = static_cast<std::uint64_t>(m.strides_bytes[d].evaluate(symbols));
     }
-    const cuda::Status status = driver.encode_tensor_map(out[i].bytes, m.data_type, m.rank, buffers[m.arg], shape, strides, m.box.data(), kDense,
+    const cuda::Status status = driver.encode_tensor_map(out[i].bytes, m.data_type, m.rank, at, shape, strides, m.box.data(), kDense,
                                                          kNoInterleave, m.swizzle, kPromote256, kZeroBeyond);
     if (status != cuda::kSuccess) return status;
   }

@@ -543,6 +543,7 @@ Status cuGraphExecDestroy(cuda::GraphExec exec) {
 }
 Status cuTensorMapEncodeTiled(void* map, int, std::uint32_t rank, void* address, const std::uint64_t* shape,
                               const std::uint64_t*, const std::uint32_t*, const std::uint32_t*, int, int, int, int) {
+  if (address == nullptr || std::find(shape, shape + rank, std::uint64_t{0}) != shape + rank) return kInvalidValue;
   std::memcpy(map, &address, sizeof address);
   std::memcpy(static_cast<char*>(map) + sizeof address, shape, rank * sizeof *shape);
   return kOk;

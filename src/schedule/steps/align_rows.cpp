@@ -379,11 +379,10 @@ struct TileSearch {
   Expr number(std::int64_t value) const { return ir::int_imm(value, dtype); }
   Expr read(const ir::Buffer& b) const { return ir::load(b, {}); }
 
-  /// The tile is of this group unless a later one is reached as well.
+  /// The tile is of this group unless a later one is reached as well. `first` is where the group's tile 0 of all would be.
   Stmt take(const Expr& which, const Expr& e, const Expr& end, std::int64_t tile) const {
-    const Expr from = read(begin) + (which - read(passed)) * number(tile);
     return ir::if_then(ir::binary(ir::BinaryOp::le, read(passed), which),
-                       ir::seq({ir::store(group, {}, e), ir::store(first, {}, from), ir::store(last, {}, end)}));
+                       ir::seq({ir::store(group, {}, e), ir::store(first, {}, read(begin) - read(passed) * number(tile)), ir::store(last, {}, end)}));
   }
 
   /// In variables for the loop over groups, an offset, and where the group ends.
@@ -441,7 +440,8 @@ Result<Applied> apply(const ir::Kernel& k, const AlignRows& step) {
                                   le(ir::int_imm(0), ir::var(group)), le(ir::var(group), groups.count)});
   Stmt body = ir::if_then(there, tiles.place(first, last, group));
   body = ir::let(last, ir::cast(search.read(search.last), DType::i64), body);
-  body = ir::let(first, ir::cast(search.read(search.first), DType::i64), body);
+  const Expr skipped = ir::cast(number, search.dtype) * search.number(step.tile);
+  body = ir::let(first, ir::cast(search.read(search.first) + skipped, DType::i64), body);
   items.push_back(ir::let(group, ir::cast(search.read(search.group), DType::i64), body));
   const Expr extent = ir::simplify((ir::ceil_div(groups.rows, ir::int_imm(step.tile)) + groups.count) * tiles.inner(), facts);
   const Stmt loop = ir::loop(site.loop().var, extent, alloc_all(search.all(), ir::seq(std::move(items))), site.loop().kind);

@@ -6,9 +6,10 @@
 //     for t in 0..ceil_div(rows, 64) + n {
 //       begin = passed = 0
 //       for t_e in 0..n { end = max(begin, offsets[t_e], as far as that is a row)
-//                         if passed <= t { group = t_e; first = begin + (t - passed)*64; last = end }
+//                         if passed <= t { group = t_e; first = begin - passed*64; last = end }
 //                         passed += ceil_div(end - begin, 64); begin = end }
-//       if passed <= t { group = n; first = begin + (t - passed)*64; last = rows }
+//       if passed <= t { group = n; first = begin - passed*64; last = rows }
+//       first += t*64
 //       if first < last { for i in 0..64 { if first + i < last { S(first + i, group) } } } }
 //
 // So all rows of a tile are of one group, which is the same number for the whole tile: what is read there can be staged. Each

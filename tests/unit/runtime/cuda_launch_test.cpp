@@ -42,6 +42,23 @@ TEST_F(CudaLaunchTest, launches_nothing_for_an_empty_tensor) {
   EXPECT_EQ(count("launches"), before);
 }
 
+TEST_F(CudaLaunchTest, maps_of_empty_tensors_are_no_reason_to_fail) {
+  const auto device = open();
+  const auto mapped = twice("twice_by_map");
+  TensorMap map;
+  map.shape = {SizeExpr::symbol(0)};
+  map.box = {32};
+  auto& launch = std::get<CudaLaunch>(mapped->launches[0]);
+  launch.tensor_maps = {map};
+  launch.grid[0] = SizeExpr(std::int64_t{132});  // whatever the size, as blocks are that go through tiles in rounds
+  const Plan plan = plan_on(device, twice_spec(0, 4000000000), {{variant_of(mapped)}}).value();
+  EXPECT_TRUE(doubles(plan, *device, 100, 2));
+  const std::int64_t none = 0;
+  void* nowhere[] = {nullptr, nullptr};
+  EXPECT_EQ(plan.launch(nowhere, &none), ErrorCode::ok);
+  EXPECT_EQ(device->wait(nullptr), ErrorCode::ok);
+}
+
 TEST_F(CudaLaunchTest, leaves_the_context_of_the_calling_thread_alone) {
   const auto first = open(0), second = open(1);
   const Plan plan = make_twice(second);
