@@ -64,6 +64,19 @@ constexpr Case kCases[] = {{"up_512", 64, 2048, 1024, 512},  {"down_512", 64, 10
                            {"up_1", 64, 2048, 1024, 1},      {"up_in_one", 64, 2048, 1024, 64, true},
                            {"wide_512", 8, 4096, 14336, 512}};
 
+/// Where the groups end.
+std::vector<std::int32_t> draw_ends(const Case& c) {
+  std::mt19937_64 random(5);
+  std::vector<std::int32_t> ends;
+  std::int64_t rows = 0;
+  for (std::int64_t g = 0; g < c.groups; ++g) {
+    if (c.in_one) rows += g == c.groups / 2 ? c.mean * c.groups : 0;
+    else rows += static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * c.mean + 1));
+    ends.push_back(static_cast<std::int32_t>(rows));
+  }
+  return ends;
+}
+
 struct Options {
   DType dtype = DType::bf16;
   std::string only = ".";
@@ -247,17 +260,10 @@ class Bench {
 
   Status run_case(const Case& c) {
     const std::int64_t es = size_bytes(options_.dtype);
-    std::mt19937_64 random(5);
-    std::vector<std::int32_t> ends;
-    std::int64_t rows = 0, used = 0;
-    for (std::int64_t g = 0; g < c.groups; ++g) {
-      const std::int64_t count =
-          c.in_one ? (g == c.groups / 2 ? c.mean * c.groups : 0)
-                   : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * c.mean + 1));
-      rows += count;
-      used += count > 0 ? 1 : 0;
-      ends.push_back(static_cast<std::int32_t>(rows));
-    }
+    const std::vector<std::int32_t> ends = draw_ends(c);
+    const std::int64_t rows = ends.back();
+    std::int64_t used = 0;
+    for (std::size_t g = 0; g < ends.size(); ++g) used += ends[g] > (g == 0 ? 0 : ends[g - 1]) ? 1 : 0;
     const std::vector<std::uint8_t> x = draw(options_.dtype, rows * c.k, 3),
                                     w = draw(options_.dtype, c.groups * c.n * c.k, 4);
     y_bytes_ = static_cast<std::size_t>(rows * c.n * es);
