@@ -29,7 +29,8 @@ using bench::median;
 float from_bits(DType t, const std::uint8_t* p, std::int64_t i) {
   if (t == DType::f32) return reinterpret_cast<const float*>(p)[i];
   const std::uint16_t h = reinterpret_cast<const std::uint16_t*>(p)[i];
-  return t == DType::bf16 ? std::bit_cast<float>(static_cast<std::uint32_t>(h) << 16) : static_cast<float>(std::bit_cast<_Float16>(h));
+  return t == DType::bf16 ? std::bit_cast<float>(static_cast<std::uint32_t>(h) << 16)
+                          : static_cast<float>(std::bit_cast<_Float16>(h));
 }
 
 /// Normal numbers, which repeat after a while.
@@ -43,7 +44,10 @@ std::vector<std::uint8_t> draw(DType t, std::int64_t count, std::uint64_t seed) 
     const float v = block[static_cast<std::size_t>((i + (i >> 16) * 40503) & 0xffff)];
     const auto bits = std::bit_cast<std::uint32_t>(v);
     if (t == DType::f32) reinterpret_cast<float*>(out.data())[i] = v;
-    else reinterpret_cast<std::uint16_t*>(out.data())[i] = t == DType::bf16 ? static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : std::bit_cast<std::uint16_t>(static_cast<_Float16>(v));
+    else
+      reinterpret_cast<std::uint16_t*>(out.data())[i] =
+          t == DType::bf16 ? static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)
+                           : std::bit_cast<std::uint16_t>(static_cast<_Float16>(v));
   }
   return out;
 }
@@ -54,9 +58,24 @@ struct Case {
   std::int64_t groups, k, n, mean;
   bool in_one = false;
 };
-constexpr Case kCases[] = {{"up_512", 64, 2048, 1024, 512},    {"down_512", 64, 1024, 2048, 512}, {"up_128", 64, 2048, 1024, 128}, {"up_32", 64, 2048, 1024, 32},
-                           {"up_4", 64, 2048, 1024, 4},        {"down_4", 64, 1024, 2048, 4},     {"up_1", 64, 2048, 1024, 1},     {"up_in_one", 64, 2048, 1024, 64, true},
+constexpr Case kCases[] = {{"up_512", 64, 2048, 1024, 512},  {"down_512", 64, 1024, 2048, 512},
+                           {"up_128", 64, 2048, 1024, 128},  {"up_32", 64, 2048, 1024, 32},
+                           {"up_4", 64, 2048, 1024, 4},      {"down_4", 64, 1024, 2048, 4},
+                           {"up_1", 64, 2048, 1024, 1},      {"up_in_one", 64, 2048, 1024, 64, true},
                            {"wide_512", 8, 4096, 14336, 512}};
+
+/// Where the groups end.
+std::vector<std::int32_t> draw_ends(const Case& c) {
+  std::mt19937_64 random(5);
+  std::vector<std::int32_t> ends;
+  std::int64_t rows = 0;
+  for (std::int64_t g = 0; g < c.groups; ++g) {
+    if (c.in_one) rows += g == c.groups / 2 ? c.mean * c.groups : 0;
+    else rows += static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * c.mean + 1));
+    ends.push_back(static_cast<std::int32_t>(rows));
+  }
+  return ends;
+}
 
 struct Options {
   DType dtype = DType::bf16;
@@ -85,17 +104,21 @@ struct Problem {
 
 class Bench {
  public:
-  Bench(std::shared_ptr<const runtime::CudaDevice> device, Options options) : device_(std::move(device)), driver_(device_->driver()), options_(std::move(options)) {
+  Bench(std::shared_ptr<const runtime::CudaDevice> device, Options options)
+      : device_(std::move(device)), driver_(device_->driver()), options_(std::move(options)) {
     driver_.push_context(device_->context());
     driver_.create_stream(&stream_, 1);
     for (cuda::Event& e : events_) driver_.create_event(&e, 0);
   }
 
   void run() {
-    std::printf("%-10s %7s | %9s %8s %7s | %9s %8s | %7s | %8s %8s | %7s | picks\n", "case", "rows", "ours us", "TFLOP/s", "GB/s", "dense us", "TFLOP/s", "dense/ours", "error", "dense", "default");
+    std::printf("%-10s %7s | %9s %8s %7s | %9s %8s | %7s | %8s %8s | %7s | picks\n", "case", "rows",
+                "ours us", "TFLOP/s", "GB/s", "dense us", "TFLOP/s", "dense/ours", "error", "dense",
+                "default");
     for (const Case& c : kCases) {
       if (!std::regex_search(c.name, std::regex(options_.only))) continue;
-      if (const Status status = run_case(c); !status.ok()) std::printf("%-10s %s\n", c.name, status.error().message().c_str());
+      if (const Status status = run_case(c); !status.ok())
+        std::printf("%-10s %s\n", c.name, status.error().message().c_str());
       for (const cuda::Address a : allocated_) driver_.free(a);
       allocated_.clear();
       std::fflush(stdout);
@@ -105,7 +128,8 @@ class Bench {
  private:
   cuda::Address allocate(std::int64_t bytes) {
     cuda::Address a = 0;
-    if (driver_.allocate(&a, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))) == cuda::kSuccess) allocated_.push_back(a);
+    if (driver_.allocate(&a, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))) == cuda::kSuccess)
+      allocated_.push_back(a);
     return a;
   }
 
@@ -129,7 +153,8 @@ class Bench {
     cuda::GraphExec out = nullptr;
     bool fine = driver_.begin_capture(stream_, 2) == cuda::kSuccess;
     for (int i = 0; fine && i < calls; ++i) fine = launch(p, c, static_cast<std::size_t>(i) % kSets);
-    fine = driver_.end_capture(stream_, &graph) == cuda::kSuccess && fine && driver_.instantiate(&out, graph, 0) == cuda::kSuccess;
+    fine = driver_.end_capture(stream_, &graph) == cuda::kSuccess && fine &&
+           driver_.instantiate(&out, graph, 0) == cuda::kSuccess;
     if (graph != nullptr) driver_.destroy_graph(graph);
     return fine ? out : nullptr;
   }
@@ -152,7 +177,8 @@ class Bench {
     c.name = std::string(t.name) + " " + print_picks(space.picks());
     c.picks = space.picks();
     c.choices = space.choices();
-    const auto artifact = scheduled.ok() ? driver::build(*scheduled, device_->target()) : Result<Artifact>(scheduled.error());
+    const auto artifact =
+        scheduled.ok() ? driver::build(*scheduled, device_->target()) : Result<Artifact>(scheduled.error());
     if (artifact.ok()) c.artifact = *artifact;
     else c.failed = artifact.error().message();
     return c;
@@ -174,10 +200,12 @@ class Bench {
       for (const SizeExpr& n : a.shape) bytes *= n.evaluate(nullptr);
       c.workspaces.push_back(allocate(bytes));
       if (c.workspaces.back() == 0) return note("no device memory for its workspace");
-      driver_.fill(c.workspaces.back(), 0, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), stream_);
+      driver_.fill(c.workspaces.back(), 0, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)),
+                   stream_);
     }
     driver_.fill(y_[0], 0xff, y_bytes_, stream_);
-    if (!launch(p, c, 0) || driver_.wait_stream(stream_) != cuda::kSuccess) return note("launch: " + device_->describe_failure());
+    if (!launch(p, c, 0) || driver_.wait_stream(stream_) != cuda::kSuccess)
+      return note("launch: " + device_->describe_failure());
     const double error = p.error();
     if (!(error < bound)) return note("wrong: error " + std::to_string(error));
     constexpr int kCalls = 8;
@@ -226,32 +254,37 @@ class Bench {
     return best;
   }
 
-  double value(const std::vector<std::uint8_t>& data, std::int64_t at) const { return from_bits(options_.dtype, data.data(), at); }
+  double value(const std::vector<std::uint8_t>& data, std::int64_t at) const {
+    return from_bits(options_.dtype, data.data(), at);
+  }
 
   Status run_case(const Case& c) {
     const std::int64_t es = size_bytes(options_.dtype);
-    std::mt19937_64 random(5);
-    std::vector<std::int32_t> ends;
-    std::int64_t rows = 0, used = 0;
-    for (std::int64_t g = 0; g < c.groups; ++g) {
-      const std::int64_t count = c.in_one ? (g == c.groups / 2 ? c.mean * c.groups : 0) : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * c.mean + 1));
-      rows += count;
-      used += count > 0 ? 1 : 0;
-      ends.push_back(static_cast<std::int32_t>(rows));
-    }
-    const std::vector<std::uint8_t> x = draw(options_.dtype, rows * c.k, 3), w = draw(options_.dtype, c.groups * c.n * c.k, 4);
+    const std::vector<std::int32_t> ends = draw_ends(c);
+    const std::int64_t rows = ends.back();
+    std::int64_t used = 0;
+    for (std::size_t g = 0; g < ends.size(); ++g) used += ends[g] > (g == 0 ? 0 : ends[g - 1]) ? 1 : 0;
+    const std::vector<std::uint8_t> x = draw(options_.dtype, rows * c.k, 3),
+                                    w = draw(options_.dtype, c.groups * c.n * c.k, 4);
     y_bytes_ = static_cast<std::size_t>(rows * c.n * es);
     for (std::size_t s = 0; s < kSets; ++s) {
-      x_[s] = upload(x.data(), static_cast<std::int64_t>(x.size())), w_[s] = upload(w.data(), static_cast<std::int64_t>(w.size()));
+      x_[s] = upload(x.data(), static_cast<std::int64_t>(x.size())),
+      w_[s] = upload(w.data(), static_cast<std::int64_t>(w.size()));
       y_[s] = allocate(rows * c.n * es);
-      if (x_[s] == 0 || w_[s] == 0 || y_[s] == 0) return Error{ErrorCode::out_of_memory, c.name, "no device memory", "", ""};
+      if (x_[s] == 0 || w_[s] == 0 || y_[s] == 0)
+        return Error{ErrorCode::out_of_memory, c.name, "no device memory", "", ""};
     }
     const cuda::Address offsets = upload(ends.data(), static_cast<std::int64_t>(ends.size() * 4));
     const auto buffers = [&](const Candidate& candidate, std::size_t set) {
       std::vector<void*> out;
       std::size_t workspace = 0;
       for (const ArtifactArg& arg : candidate.artifact.args)
-        out.push_back(reinterpret_cast<void*>(arg.role == ArgRole::workspace ? candidate.workspaces[workspace++] : arg.role == ArgRole::output ? y_[set] : arg.name == "i0" ? x_[set] : arg.name == "i1" ? w_[set] : offsets));
+        out.push_back(reinterpret_cast<void*>(arg.role == ArgRole::workspace
+                                                  ? candidate.workspaces[workspace++]
+                                              : arg.role == ArgRole::output ? y_[set]
+                                              : arg.name == "i0"            ? x_[set]
+                                              : arg.name == "i1"            ? w_[set]
+                                                                            : offsets));
       return out;
     };
     const auto error = [&](bool grouped) {
@@ -265,9 +298,11 @@ class Bench {
         const std::int64_t column = static_cast<std::int64_t>(draw() % static_cast<std::uint64_t>(c.n));
         const std::int64_t edge = ends[draw() % ends.size()] - i % 2;
         if (i % 4 < 2 && edge >= 0 && edge < rows) row = edge;
-        const std::int64_t group = grouped ? std::upper_bound(ends.begin(), ends.end(), row) - ends.begin() : 0;
+        const std::int64_t group =
+            grouped ? std::upper_bound(ends.begin(), ends.end(), row) - ends.begin() : 0;
         double exact = 0;
-        for (std::int64_t k = 0; k < c.k; ++k) exact += value(x, row * c.k + k) * value(w, (group * c.n + column) * c.k + k);
+        for (std::int64_t k = 0; k < c.k; ++k)
+          exact += value(x, row * c.k + k) * value(w, (group * c.n + column) * c.k + k);
         const double found = value(y, row * c.n + column);
         if (!std::isfinite(found)) return static_cast<double>(INFINITY);
         difference += (found - exact) * (found - exact);
@@ -276,10 +311,15 @@ class Bench {
       return std::sqrt(difference / size);
     };
     const auto number = [](std::int64_t v) { return std::to_string(v); };
-    const std::string type(loopwright::name(options_.dtype)), head = "graph product\ninput x: " + type + "[" + number(rows) + ", " + number(c.k) + "]\ninput w: " + type + "[";
+    const std::string type(loopwright::name(options_.dtype)), head = "graph product\ninput x: " + type + "[" +
+                                                                     number(rows) + ", " + number(c.k) +
+                                                                     "]\ninput w: " + type + "[";
     const std::string matrix = number(c.n) + ", " + number(c.k) + "]\n";
-    const Problem grouped{head + number(c.groups) + ", " + matrix + "input o: i32[" + number(c.groups) + "]\noutput y = grouped_matmul(x, w, o, transpose_b=true)\n", buffers, [&] { return error(true); }};
-    const Problem dense{head + matrix + "output y = matmul(x, w, transpose_b=true)\n", buffers, [&] { return error(false); }};
+    const Problem grouped{head + number(c.groups) + ", " + matrix + "input o: i32[" + number(c.groups) +
+                              "]\noutput y = grouped_matmul(x, w, o, transpose_b=true)\n",
+                          buffers, [&] { return error(true); }};
+    const Problem dense{head + matrix + "output y = matmul(x, w, transpose_b=true)\n", buffers,
+                        [&] { return error(false); }};
     const double bound = options_.dtype == DType::f32 ? 1e-5 : 5e-3;
     std::vector<std::optional<Candidate>> best;
     double of_default = NAN;
@@ -307,10 +347,15 @@ class Bench {
       errors[i] = error(i == 1);
     }
     const double us = median(times[1]), dense_us = median(times[0]);
-    const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(c.n) * static_cast<double>(c.k);
-    const double bytes = static_cast<double>(es) * (static_cast<double>(used) * static_cast<double>(c.n) * static_cast<double>(c.k) + static_cast<double>(rows) * static_cast<double>(c.n + c.k));
-    std::printf("%-10s %7lld | %9.2f %8.1f %7.0f | %9.2f %8.1f | %10.3f | %8.2e %8.2e | %7.3f | %s\n", c.name, static_cast<long long>(rows), us, flops / us / 1e6, bytes / us / 1e3, dense_us, flops / dense_us / 1e6,
-                dense_us / us, errors[1], errors[0], of_default, best[1]->name.c_str());
+    const double flops =
+        2.0 * static_cast<double>(rows) * static_cast<double>(c.n) * static_cast<double>(c.k);
+    const double bytes = static_cast<double>(es) *
+                         (static_cast<double>(used) * static_cast<double>(c.n) * static_cast<double>(c.k) +
+                          static_cast<double>(rows) * static_cast<double>(c.n + c.k));
+    std::printf("%-10s %7lld | %9.2f %8.1f %7.0f | %9.2f %8.1f | %10.3f | %8.2e %8.2e | %7.3f | %s\n", c.name,
+                static_cast<long long>(rows), us, flops / us / 1e6, bytes / us / 1e3, dense_us,
+                flops / dense_us / 1e6, dense_us / us, errors[1], errors[0], of_default,
+                best[1]->name.c_str());
     return Unit{};
   }
 

@@ -164,6 +164,20 @@ void combine_plain_shares(Schedule& s, const TileLoops& l, const LoopId& share, 
   s.bind(tile, Axis::last_block);
 }
 
+/// Tiles of groups of rows: split further when they have their place.
+void schedule_grouped_tile(Schedule& s, TileLoops l, const PlainTile& t) {
+  const MatrixProduct p = l.product;
+  s.reorder({l.i[0], l.j[0], l.r[0], l.i[1], l.j[2], l.r[1], l.j[1], l.j[3]});
+  const std::vector<TileResult> results = finish_result(s, p, l.j[0], Place::registers);
+  bind_tiles(s, p, {l.i[0], l.j[0]}, t.rows);
+  const std::vector<LoopId> rows = s.split(l.i[1], {t.down, t.row_width()});
+  if (!s.ok()) return;
+  l.i = {l.i[0], rows[0], rows[1], rows[2]};
+  s.reorder(l.inner());
+  sum_tile(s, {l}, l.r[0], t);
+  share_plain_results(s, results, list_sums(s, {p}), t);
+}
+
 void schedule_plain_tile(Schedule& s, const PlainTile& t) {
   inline_thin_sums(s);
   inline_intermediates(s, find_computed_operands(s));
@@ -181,21 +195,9 @@ void schedule_plain_tile(Schedule& s, const PlainTile& t) {
     l.outer = p.batch;
     l.outer.insert(l.outer.end(), {l.i[0], l.j[0]});
   }
-  TileLoops& l = products.back();
+  if (!found.back().group.empty()) return products.size() == 1 ? schedule_grouped_tile(s, products[0], t) : s.reject("several sums of groups");
+  const TileLoops& l = products.back();
   std::vector<LoopId> order;
-  if (!l.product.group.empty()) {
-    if (products.size() > 1) return s.reject("several sums of groups");
-    order = {l.i[0], l.j[0], l.r[0], l.i[1], l.j[2], l.r[1], l.j[1], l.j[3]};
-    s.reorder(order);
-    const std::vector<TileResult> results = finish_result(s, l.product, l.j[0], Place::registers);
-    bind_tiles(s, l.product, {l.i[0], l.j[0]}, t.rows);
-    const std::vector<LoopId> rows = s.split(l.i[1], {t.down, t.row_width()});
-    if (!s.ok()) return;
-    l.i = {l.i[0], rows[0], rows[1], rows[2]};
-    s.reorder(l.inner());
-    sum_tile(s, products, l.r[0], t);
-    return share_plain_results(s, results, list_sums(s, found), t);
-  }
   const std::vector<LoopId> inner = l.inner();
   if (t.shares == 1) {
     for (std::size_t i = 0; i < products.size(); ++i) {

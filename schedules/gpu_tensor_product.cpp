@@ -322,7 +322,10 @@ double estimate_cycles(const Schedule& s, const TensorTile& t, const ProductSize
   const double products = static_cast<double>(t.rows() * t.columns * t.sums * t.summands * t.bytes / 2) / kProductsOfCycle;
   const double bytes = static_cast<double>(t.staged_rows() * t.summands * t.bytes) / kBytesOfCycle;
   const double multiply = steps * std::max(products * kSlower + kStepCycles, bytes);
-  const double leave = static_cast<double>(t.rows() * t.columns * t.result_bytes) / kOutBytesOfCycle + kOutCycles;
+  // Every tile is looked for among the groups; by the number of instructions, not fitted.
+  constexpr double kSearchCycles = 16;
+  const double search = size.is_ragged ? kSearchCycles * static_cast<double>(size.batch) : 0;
+  const double leave = static_cast<double>(t.rows() * t.columns * t.result_bytes) / kOutBytesOfCycle + kOutCycles + search;
   const double rounds = static_cast<double>(divide_up(count_tiles(t, size), s.target().workers));
   if (t.turns > 1) return kStartCycles + rounds * std::max(multiply, leave / 2) + leave;
   return kStartCycles + rounds * (multiply + leave);

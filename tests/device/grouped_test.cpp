@@ -19,8 +19,11 @@ struct Grouped {
   std::string dtype = "bf16";
   std::string text() const {
     const auto number = [](std::int64_t v) { return std::to_string(v); };
-    return "graph grouped\nsymbol rows in 0..4000\ninput x: " + dtype + "[rows, " + number(k) + "]\ninput w: " + dtype + "[" + number(groups) + ", " + (transposed ? number(n) + ", " + number(k) : number(k) + ", " + number(n)) +
-           "]\ninput ends: i32[" + number(groups) + "]\noutput y = grouped_matmul(x, w, ends" + (transposed ? ", transpose_b=true" : "") + ")\n";
+    return "graph grouped\nsymbol rows in 0..4000\ninput x: " + dtype + "[rows, " + number(k) +
+           "]\ninput w: " + dtype + "[" + number(groups) + ", " +
+           (transposed ? number(n) + ", " + number(k) : number(k) + ", " + number(n)) +
+           "]\ninput ends: i32[" + number(groups) + "]\noutput y = grouped_matmul(x, w, ends" +
+           (transposed ? ", transpose_b=true" : "") + ")\n";
   }
 };
 
@@ -29,9 +32,11 @@ class GroupedProducts : public OnGpu {
   std::optional<Artifact> build(const Grouped& g, std::uint64_t seed, const Picks& kept) {
     const auto graph = Graph::parse(g.text(), "test");
     EXPECT_TRUE(graph.ok()) << graph.error().message();
-    const auto job = driver::make_job(graph::make_workload(graph::group_ops(*graph, driver::grouping_for(TargetKind::cuda))[0].graph));
+    const auto job = driver::make_job(
+        graph::make_workload(graph::group_ops(*graph, driver::grouping_for(TargetKind::cuda))[0].graph));
     Space space = seed == 0 ? Space(kept) : Space(seed, kept);
-    const auto scheduled = driver::run_template(*job, *driver::templates_for(*job, device().target()).front(), space, device().target());
+    const auto scheduled = driver::run_template(*job, *driver::templates_for(*job, device().target()).front(),
+                                                space, device().target());
     what_ = g.text() + print_picks(space.picks());
     if (!scheduled.ok()) {
       EXPECT_NE(seed, 0u) << what_ << "\n" << scheduled.error().message();
@@ -60,7 +65,8 @@ class GroupedProducts : public OnGpu {
   }
 
   /// Small multiples of 1/8: every sum is exact in f32.
-  static std::vector<std::uint16_t> draw(const std::string& dtype, std::int64_t count, std::mt19937_64& random) {
+  static std::vector<std::uint16_t> draw(const std::string& dtype, std::int64_t count,
+                                         std::mt19937_64& random) {
     std::vector<std::uint16_t> out;
     for (std::int64_t i = 0; i < count; ++i) {
       const float v = static_cast<float>(static_cast<int>(random() % 31) - 15) / 8;
@@ -69,16 +75,23 @@ class GroupedProducts : public OnGpu {
     return out;
   }
 
-  void check(const Grouped& g, const Artifact& artifact, const std::vector<std::int32_t>& ends, std::int64_t rows) {
+  void check(const Grouped& g, const Artifact& artifact, const std::vector<std::int32_t>& ends,
+             std::int64_t rows) {
     const auto loaded = device().load(artifact);
     ASSERT_TRUE(loaded.ok()) << what_ << loaded.error().message();
     std::mt19937_64 random(static_cast<std::uint64_t>(rows) + 1);
-    const std::vector<std::uint16_t> x = draw(g.dtype, rows * g.k, random), w = draw(g.dtype, g.groups * g.n * g.k, random);
+    const std::vector<std::uint16_t> x = draw(g.dtype, rows * g.k, random),
+                                     w = draw(g.dtype, g.groups * g.n * g.k, random);
     std::vector<std::uint16_t> y(static_cast<std::size_t>(rows * g.n), 0xffff);
-    const cuda::Address xs = upload(x.data(), x.size() * 2), ws = upload(w.data(), w.size() * 2), es = upload(ends.data(), ends.size() * 4), ys = upload(y.data(), y.size() * 2);
+    const cuda::Address xs = upload(x.data(), x.size() * 2), ws = upload(w.data(), w.size() * 2),
+                        es = upload(ends.data(), ends.size() * 4), ys = upload(y.data(), y.size() * 2);
     void* buffers[4];
     std::size_t count = 0;
-    for (const ArtifactArg& a : artifact.args) buffers[count++] = reinterpret_cast<void*>(a.role == ArgRole::output ? ys : a.name == "i0" ? xs : a.name == "i1" ? ws : es);
+    for (const ArtifactArg& a : artifact.args)
+      buffers[count++] = reinterpret_cast<void*>(a.role == ArgRole::output ? ys
+                                                 : a.name == "i0"          ? xs
+                                                 : a.name == "i1"          ? ws
+                                                                           : es);
     runtime::KernelCall call;
     call.buffers = buffers;
     call.symbols = &rows;
@@ -88,16 +101,21 @@ class GroupedProducts : public OnGpu {
       ASSERT_EQ(driver().copy_to_host(y.data(), ys, y.size() * 2, nullptr), cuda::kSuccess);
     }
     driver().wait_stream(nullptr);
-    const auto value = [&](std::uint16_t bits) -> double { return g.dtype == "f16" ? ir::from_f16_bits(bits) : ir::from_bf16_bits(bits); };
+    const auto value = [&](std::uint16_t bits) -> double {
+      return g.dtype == "f16" ? ir::from_f16_bits(bits) : ir::from_bf16_bits(bits);
+    };
     for (std::int64_t r = 0; r < rows; ++r) {
       std::int64_t group = 0;
       while (group < g.groups && ends[static_cast<std::size_t>(group)] <= r) ++group;
       for (std::int64_t j = 0; j < g.n; ++j) {
         double exact = 0;
         for (std::int64_t k = 0; group < g.groups && k < g.k; ++k)
-          exact += value(x[static_cast<std::size_t>(r * g.k + k)]) * value(w[static_cast<std::size_t>(group * g.n * g.k + (g.transposed ? j * g.k + k : k * g.n + j))]);
+          exact += value(x[static_cast<std::size_t>(r * g.k + k)]) *
+                   value(w[static_cast<std::size_t>(group * g.n * g.k +
+                                                    (g.transposed ? j * g.k + k : k * g.n + j))]);
         const double found = value(y[static_cast<std::size_t>(r * g.n + j)]);
-        ASSERT_LE(std::abs(found - exact), (g.dtype == "f16" ? 2e-3 : 8e-3) * (std::abs(exact) + 1e-3)) << what_ << "\nrows " << rows << ", at " << r << ", " << j << " of group " << group;
+        ASSERT_LE(std::abs(found - exact), (g.dtype == "f16" ? 2e-3 : 8e-3) * (std::abs(exact) + 1e-3))
+            << what_ << "\nrows " << rows << ", at " << r << ", " << j << " of group " << group;
       }
     }
   }
@@ -110,12 +128,14 @@ class GroupedProducts : public OnGpu {
     for (const std::int64_t rows : {0, 1, 130, 700}) {
       std::vector<std::vector<std::int32_t>> all;
       std::vector<std::int32_t> ragged, mixed;
-      for (std::int64_t e = 0; e < g.groups; ++e) ragged.push_back(static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(rows + 1))), mixed.push_back(static_cast<std::int32_t>(random() % 3000) - 1000);
+      for (std::int64_t e = 0; e < g.groups; ++e)
+        ragged.push_back(static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(rows + 1))),
+            mixed.push_back(static_cast<std::int32_t>(random() % 3000) - 1000);
       std::sort(ragged.begin(), ragged.end());
       all.push_back(ragged);  // some rows behind the last offset
       ragged.back() = static_cast<std::int32_t>(rows);
       all.push_back(ragged);
-      all.push_back(mixed);   // out of order, out of range
+      all.push_back(mixed);  // out of order, out of range
       all.emplace_back(static_cast<std::size_t>(g.groups), 0);
       all.emplace_back(static_cast<std::size_t>(g.groups), static_cast<std::int32_t>(rows));
       for (const auto& ends : all) {
@@ -142,8 +162,13 @@ TEST_F(GroupedProducts, agree_by_default) {
 }
 
 TEST_F(GroupedProducts, agree_for_every_way_to_share_them_out) {
-  const std::vector<Picks> ways{{{"thin", 0}, {"turns", 2}, {"tiles", 2}, {"columns", 128}}, {{"thin", 0}, {"turns", 2}, {"tiles", 1}, {"columns", 128}, {"exit", 1}}, {{"thin", 0}, {"turns", 1}, {"groups", 2}, {"columns", 256}},
-                                {{"thin", 0}, {"turns", 1}, {"groups", 1}, {"columns", 64}, {"persist", 0}}, {{"thin", 1}}, {{"thin", 1}, {"swap", 1}}, {{"thin", 1}, {"swap", 0}}};
+  const std::vector<Picks> ways{{{"thin", 0}, {"turns", 2}, {"tiles", 2}, {"columns", 128}},
+                                {{"thin", 0}, {"turns", 2}, {"tiles", 1}, {"columns", 128}, {"exit", 1}},
+                                {{"thin", 0}, {"turns", 1}, {"groups", 2}, {"columns", 256}},
+                                {{"thin", 0}, {"turns", 1}, {"groups", 1}, {"columns", 64}, {"persist", 0}},
+                                {{"thin", 1}},
+                                {{"thin", 1}, {"swap", 1}},
+                                {{"thin", 1}, {"swap", 0}}};
   for (const Picks& picks : ways) {
     check_all({7, 264, 200}, 0, picks);
     if (HasFatalFailure()) return;

@@ -30,7 +30,10 @@ struct RowStatement {
   std::vector<Stmt> loops;
   std::vector<Expr> conditions;
   std::optional<Var> row;  ///< the loop over the rows of the tile
-  std::vector<Expr> index() const { return as<ir::Store>(statement) != nullptr ? as<ir::Store>(statement)->index : as<ir::Update>(statement)->index; }
+  std::vector<Expr> index() const {
+    return as<ir::Store>(statement) != nullptr ? as<ir::Store>(statement)->index
+                                               : as<ir::Update>(statement)->index;
+  }
   std::vector<ir::Buffer> written() const { return ir::buffers_of(statement).written; }
 };
 
@@ -38,7 +41,12 @@ struct RowStatement {
 class RowTiles {
  public:
   RowTiles(const ir::Kernel& k, const Site& site, const ir::RowGroups& groups, std::int64_t tile)
-      : k_(k), site_(site), groups_(groups), tile_(tile), facts_(facts_inside(k, site)), number_(ir::fresh_var("tile")) {}
+      : k_(k),
+        site_(site),
+        groups_(groups),
+        tile_(tile),
+        facts_(facts_inside(k, site)),
+        number_(ir::fresh_var("tile")) {}
 
   /// Checks everything. Afterwards `tiles_of_row()` says how often each tile of rows comes.
   Status check() {
@@ -61,7 +69,9 @@ class RowTiles {
 
  private:
   Error reject(const Stmt& at, std::string found) const {
-    return rejected(kNoRows, std::move(found), k_, at, "a loop over tiles of rows that are computed each from itself alone, before rows are split further");
+    return rejected(
+        kNoRows, std::move(found), k_, at,
+        "a loop over tiles of rows that are computed each from itself alone, before rows are split further");
   }
 
   /// The number of the tile becomes a variable of its own: the loop, or its quotient where it was fused with loops inside.
@@ -70,12 +80,14 @@ class RowTiles {
     inner_ = ir::int_imm(1);
     body_ = site_.loop().body;
     bool several = false;
-    ir::walk(body_, [](const Stmt&) {}, [&](const Expr& e) {
-      const auto* x = as<ir::Binary>(e);
-      if (x == nullptr || x->op != ir::BinaryOp::floor_div || !is_exactly(x->a, t)) return;
-      several = several || (as_int_one(inner_) ? false : !ir::same(inner_, x->b));
-      inner_ = x->b;
-    });
+    ir::walk(
+        body_, [](const Stmt&) {},
+        [&](const Expr& e) {
+          const auto* x = as<ir::Binary>(e);
+          if (x == nullptr || x->op != ir::BinaryOp::floor_div || !is_exactly(x->a, t)) return;
+          several = several || (as_int_one(inner_) ? false : !ir::same(inner_, x->b));
+          inner_ = x->b;
+        });
     if (several) return reject(site_.stmt(), "the tile of rows is no one quotient of `" + t.hint + "`");
     if (as_int_one(inner_)) {
       body_ = ir::substitute(body_, {{t, ir::var(number_)}});
@@ -86,10 +98,15 @@ class RowTiles {
     const auto take = [&](const Expr& e) {
       const auto* x = as<ir::Binary>(e);
       if (x == nullptr || !is_exactly(x->a, t) || !ir::same(x->b, inner_)) return e;
-      return x->op == ir::BinaryOp::floor_div ? ir::var(number_) : x->op == ir::BinaryOp::mod ? ir::var(rest) : e;
+      return x->op == ir::BinaryOp::floor_div ? ir::var(number_)
+             : x->op == ir::BinaryOp::mod     ? ir::var(rest)
+                                              : e;
     };
     const Stmt taken = ir::rewrite(body_, take, [](const Stmt& s) { return s; });
-    if (ir::uses(taken, t)) return reject(site_.stmt(), "`" + t.hint + "` is used otherwise than by its quotient and remainder of " + ir::print(inner_));
+    if (ir::uses(taken, t))
+      return reject(
+          site_.stmt(),
+          "`" + t.hint + "` is used otherwise than by its quotient and remainder of " + ir::print(inner_));
     body_ = ir::substitute(taken, {{rest, ir::mod(ir::var(t), inner_)}});
     return Unit{};
   }
@@ -100,12 +117,14 @@ class RowTiles {
     const ir::Facts before = facts_before(k_, site_);
     const Expr expected = ir::ceil_div(groups_.rows, ir::int_imm(tile_)) * inner_;
     if (ir::as_int(ir::simplify(site_.loop().extent - expected, before)) == 0) return Unit{};
-    return reject(site_.stmt(), "the loop has " + ir::print(site_.loop().extent) + " iterations, not those of tiles of " + std::to_string(tile_) + " rows");
+    return reject(site_.stmt(), "the loop has " + ir::print(site_.loop().extent) +
+                                    " iterations, not those of tiles of " + std::to_string(tile_) + " rows");
   }
 
   void collect(const Stmt& s, std::vector<Stmt> loops, std::vector<Expr> conditions) {
     std::visit(ir::on{[&](const ir::Loop& l) {
-                        if (ir::uses(l.extent, number_)) found_ = "the extent of `" + l.var.hint + "` depends on the tile";
+                        if (ir::uses(l.extent, number_))
+                          found_ = "the extent of `" + l.var.hint + "` depends on the tile";
                         loops.push_back(s);
                         collect(l.body, loops, conditions);
                       },
@@ -129,7 +148,9 @@ class RowTiles {
   /// e less the number of the row: zero, a number, or not. The number of the only tile may have been left out.
   std::optional<std::int64_t> distance(const Expr& e, const Var& row) const {
     const Expr number = single_ ? ir::int_imm(0) : ir::var(number_);
-    return ir::as_int(ir::simplify((single_ ? ir::substitute(e, {{number_, number}}) : e) - number * ir::int_imm(tile_) - ir::var(row), facts_));
+    return ir::as_int(ir::simplify(
+        (single_ ? ir::substitute(e, {{number_, number}}) : e) - number * ir::int_imm(tile_) - ir::var(row),
+        facts_));
   }
 
   /// The loop over rows of each statement: with the tile's number in an index or condition, or, where all is local, in the
@@ -145,21 +166,25 @@ class RowTiles {
       });
     // Of the only tile the group's index says which loop goes through rows.
     for (RowStatement& leaf : leaves_)
-      ir::walk(leaf.statement, [](const Stmt&) {}, [&](const Expr& e) {
-        const auto* l = as<ir::Load>(e);
-        if (!single_ || l == nullptr || l->buffer != groups_.group) return;
-        const Expr at = ir::simplify(ir::substitute(l->index[0], {{number_, ir::int_imm(0)}}), facts_);
-        if (const auto* v = as<ir::VarRef>(at)) leaf.row = v->var;
-      });
+      ir::walk(
+          leaf.statement, [](const Stmt&) {},
+          [&](const Expr& e) {
+            const auto* l = as<ir::Load>(e);
+            if (!single_ || l == nullptr || l->buffer != groups_.group) return;
+            const Expr at = ir::simplify(ir::substitute(l->index[0], {{number_, ir::int_imm(0)}}), facts_);
+            if (const auto* v = as<ir::VarRef>(at)) leaf.row = v->var;
+          });
     for (bool changed = true; changed;) {
       changed = false;
       for (RowStatement& leaf : leaves_)
         for_each_local(leaf, [&](const ir::Buffer& b, const std::vector<Expr>& index) {
           const auto known = row_dims_.find(b);
           for (std::size_t d = 0; d < index.size(); ++d) {
-            if (leaf.row && known == row_dims_.end() && is_exactly(index[d], *leaf.row)) changed = row_dims_.emplace(b, d).second;
+            if (leaf.row && known == row_dims_.end() && is_exactly(index[d], *leaf.row))
+              changed = row_dims_.emplace(b, d).second;
             const auto* v = as<ir::VarRef>(index[d]);
-            if (!leaf.row && known != row_dims_.end() && known->second == d && v != nullptr) leaf.row = v->var, changed = true;
+            if (!leaf.row && known != row_dims_.end() && known->second == d && v != nullptr)
+              leaf.row = v->var, changed = true;
           }
         });
     }
@@ -170,10 +195,12 @@ class RowTiles {
     for (const Expr& c : leaf.conditions)
       if (const auto* x = as<ir::Binary>(c)) f(x->a);
     for (const Expr& e : leaf.index()) f(e);
-    ir::walk(leaf.statement, [](const Stmt&) {}, [&](const Expr& e) {
-      if (const auto* l = as<ir::Load>(e))
-        for (const Expr& i : l->index) f(i);
-    });
+    ir::walk(
+        leaf.statement, [](const Stmt&) {},
+        [&](const Expr& e) {
+          if (const auto* l = as<ir::Load>(e))
+            for (const Expr& i : l->index) f(i);
+        });
   }
 
   template <class F>
@@ -183,20 +210,26 @@ class RowTiles {
       if (local_.contains(b)) f(b, index);
     };
     for (const ir::Buffer& b : leaf.written()) visit(b, leaf.index());
-    ir::walk(leaf.statement, [](const Stmt&) {}, [&](const Expr& e) {
-      if (const auto* l = as<ir::Load>(e)) visit(l->buffer, l->index);
-    });
+    ir::walk(
+        leaf.statement, [](const Stmt&) {},
+        [&](const Expr& e) {
+          if (const auto* l = as<ir::Load>(e)) visit(l->buffer, l->index);
+        });
   }
 
   Status check_leaf(const RowStatement& leaf) const {
-    if (!leaf.row) return reject(leaf.statement, "no loop of " + std::to_string(tile_) + " iterations goes through the tile's rows");
-    const auto loop = std::find_if(leaf.loops.begin(), leaf.loops.end(), [&](const Stmt& s) { return std::get<ir::Loop>(s->v).var == *leaf.row; });
+    if (!leaf.row)
+      return reject(leaf.statement,
+                    "no loop of " + std::to_string(tile_) + " iterations goes through the tile's rows");
+    const auto loop = std::find_if(leaf.loops.begin(), leaf.loops.end(),
+                                   [&](const Stmt& s) { return std::get<ir::Loop>(s->v).var == *leaf.row; });
     if (loop == leaf.loops.end() || ir::as_int(std::get<ir::Loop>((*loop)->v).extent) != tile_)
       return reject(leaf.statement, "the loop over the tile's rows has another number of them");
     for (const ir::Buffer& b : leaf.written()) {
       if (local_.contains(b)) continue;
       const std::vector<Expr> index = leaf.index();
-      if (std::none_of(index.begin(), index.end(), [&](const Expr& e) { return distance(e, *leaf.row) == 0; }))
+      if (std::none_of(index.begin(), index.end(),
+                       [&](const Expr& e) { return distance(e, *leaf.row) == 0; }))
         return reject(leaf.statement, "`" + b->name + "` is not written at the row");
       for (const RowStatement& other : leaves_)
         for (const ir::Buffer& read : ir::buffers_of(other.statement).read)
@@ -205,19 +238,25 @@ class RowTiles {
     std::string wrong;
     for_each_local(leaf, [&](const ir::Buffer& b, const std::vector<Expr>& index) {
       const auto d = row_dims_.find(b);
-      if (d == row_dims_.end() || !is_exactly(index[d->second], *leaf.row)) wrong = "`" + b->name + "` is not indexed by the row";
+      if (d == row_dims_.end() || !is_exactly(index[d->second], *leaf.row))
+        wrong = "`" + b->name + "` is not indexed by the row";
       for (std::size_t i = 0; i < index.size(); ++i)
-        if (d != row_dims_.end() && i != d->second && (ir::uses(index[i], *leaf.row) || ir::uses(index[i], number_))) wrong = "`" + b->name + "` is indexed by the row twice";
+        if (d != row_dims_.end() && i != d->second &&
+            (ir::uses(index[i], *leaf.row) || ir::uses(index[i], number_)))
+          wrong = "`" + b->name + "` is indexed by the row twice";
     });
     for (const Expr& c : leaf.conditions)
-      if ((ir::uses(c, number_) || ir::uses(c, *leaf.row)) && !keeps_rows(c, *leaf.row)) wrong = "the condition " + ir::print(c) + " says more of a row than that it is there";
-    if (wrong.empty() && !single_ && !is_of_row(leaf)) wrong = "the tile's number is used for more than its rows";
+      if ((ir::uses(c, number_) || ir::uses(c, *leaf.row)) && !keeps_rows(c, *leaf.row))
+        wrong = "the condition " + ir::print(c) + " says more of a row than that it is there";
+    if (wrong.empty() && !single_ && !is_of_row(leaf))
+      wrong = "the tile's number is used for more than its rows";
     return wrong.empty() ? Status(Unit{}) : reject(leaf.statement, wrong);
   }
 
   bool keeps_rows(const Expr& c, const Var& row) const {
     const auto* x = as<ir::Binary>(c);
-    return x != nullptr && x->op == ir::BinaryOp::lt && distance(x->a, row) == 0 && ir::as_int(ir::simplify(x->b - groups_.rows, facts_)) == 0;
+    return x != nullptr && x->op == ir::BinaryOp::lt && distance(x->a, row) == 0 &&
+           ir::as_int(ir::simplify(x->b - groups_.rows, facts_)) == 0;
   }
 
   /// Whether all that depends on the tile or the position in it does so by the number of the row.
@@ -228,7 +267,9 @@ class RowTiles {
       fine = fine && !ir::uses(moved, number_);
       if (const auto* l = as<ir::Load>(moved); l != nullptr && l->buffer == groups_.group) fine = false;
     };
-    const auto values = as<ir::Store>(leaf.statement) != nullptr ? std::vector{as<ir::Store>(leaf.statement)->value} : as<ir::Update>(leaf.statement)->values;
+    const auto values = as<ir::Store>(leaf.statement) != nullptr
+                            ? std::vector{as<ir::Store>(leaf.statement)->value}
+                            : as<ir::Update>(leaf.statement)->values;
     for (const Expr& e : values) {
       visit(e);
       fine = fine && !has_bare_row(e, *leaf.row);
@@ -242,7 +283,8 @@ class RowTiles {
     if (!ir::uses(e, row)) return false;
     if (const auto* l = as<ir::Load>(e)) {
       if (local_.contains(l->buffer)) return false;
-      return std::any_of(l->index.begin(), l->index.end(), [&](const Expr& i) { return has_bare_row(i, row); });
+      return std::any_of(l->index.begin(), l->index.end(),
+                         [&](const Expr& i) { return has_bare_row(i, row); });
     }
     if (e->dtype == DType::i64 && distance(e, row)) return false;
     if (is_exactly(e, row)) return true;
@@ -258,10 +300,12 @@ class RowTiles {
   Expr shift(const Expr& e, const Var& row, const Var& first) const {
     if (!ir::uses(e, number_) && !(single_ && ir::uses(e, row))) return e;
     if (const auto* l = as<ir::Load>(e)) {
-      if (l->buffer == groups_.group && distance(l->index[0], row) == 0) return ir::var(group_.value_or(first));
+      if (l->buffer == groups_.group && distance(l->index[0], row) == 0)
+        return ir::var(group_.value_or(first));
       if (single_ && local_.contains(l->buffer)) return e;
     } else if (single_) {
-      if (e->dtype == DType::i64 && as<ir::Load>(e) == nullptr && distance(e, row) == 0) return ir::var(first) + ir::var(row);
+      if (e->dtype == DType::i64 && as<ir::Load>(e) == nullptr && distance(e, row) == 0)
+        return ir::var(first) + ir::var(row);
       if (is_exactly(e, row)) return ir::var(first) + e;
       if (is_exactly(e, number_)) return ir::int_imm(0);
     } else if (e->dtype == DType::i64) {
@@ -282,19 +326,26 @@ class RowTiles {
     if (const auto* l = as<ir::Loop>(s)) {
       std::vector<Stmt> inside = loops;
       inside.push_back(s);
-      if (guarded || !needs_guard(*l)) return ir::loop(l->var, l->extent, rebuild(l->body, inside, guarded), l->kind);
-      return ir::loop(l->var, l->extent, ir::if_then(ir::lt(ir::var(*first_) + ir::var(l->var), ir::var(*last_)), rebuild(l->body, inside, true)), l->kind);
+      if (guarded || !needs_guard(*l))
+        return ir::loop(l->var, l->extent, rebuild(l->body, inside, guarded), l->kind);
+      return ir::loop(l->var, l->extent,
+                      ir::if_then(ir::lt(ir::var(*first_) + ir::var(l->var), ir::var(*last_)),
+                                  rebuild(l->body, inside, true)),
+                      l->kind);
     }
     if (const auto* i = as<ir::If>(s)) {
       std::vector<Expr> parts;
       ir::take_conjuncts(i->condition, parts);
       for (Expr& part : parts)
         for (const Stmt& around : loops)
-          if (const Var& v = std::get<ir::Loop>(around->v).var; keeps_rows(part, v)) part = ir::lt(ir::var(*first_) + ir::var(v), ir::var(*last_)), guarded = true;
+          if (const Var& v = std::get<ir::Loop>(around->v).var; keeps_rows(part, v))
+            part = ir::lt(ir::var(*first_) + ir::var(v), ir::var(*last_)), guarded = true;
       return ir::if_then(conjunction(parts), rebuild(i->then, loops, guarded));
     }
     if (as<ir::Store>(s) == nullptr && as<ir::Update>(s) == nullptr)
-      return ir::map_children(s, [](const Expr& e) { return e; }, [&](const Stmt& child) { return rebuild(child, loops, guarded); });
+      return ir::map_children(
+          s, [](const Expr& e) { return e; },
+          [&](const Stmt& child) { return rebuild(child, loops, guarded); });
     const Var row = *row_of(s);
     LW_BUG_IF(!guarded && touches_row(s), "a row of another group is touched");
     const auto moved = [&](const Expr& e) { return shift(e, row, *first_); };
@@ -303,7 +354,8 @@ class RowTiles {
       for (const Expr& e : index) out.push_back(local_.contains(b) ? e : moved(e));
       return out;
     };
-    if (const auto* x = as<ir::Store>(s)) return ir::store(x->buffer, moved_index(x->index, x->buffer), moved(x->value));
+    if (const auto* x = as<ir::Store>(s))
+      return ir::store(x->buffer, moved_index(x->index, x->buffer), moved(x->value));
     const auto* u = as<ir::Update>(s);
     std::vector<Expr> values;
     for (const Expr& e : u->values) values.push_back(moved(e));
@@ -314,15 +366,18 @@ class RowTiles {
   bool touches_row(const Stmt& statement) const {
     const ir::Accesses found = ir::buffers_of(statement);
     const auto is_other = [&](const ir::Buffer& b) { return !local_.contains(b); };
-    const bool other = std::any_of(found.read.begin(), found.read.end(), is_other) || std::any_of(found.written.begin(), found.written.end(), is_other);
+    const bool other = std::any_of(found.read.begin(), found.read.end(), is_other) ||
+                       std::any_of(found.written.begin(), found.written.end(), is_other);
     return other && (single_ || ir::uses(statement, number_));
   }
 
   /// Whether the loop is the rows' of a statement that touches the row and has no condition, as tiles of all rows need none.
   bool needs_guard(const ir::Loop& l) const {
     return std::any_of(leaves_.begin(), leaves_.end(), [&](const RowStatement& leaf) {
-      const bool inside = std::any_of(leaf.loops.begin(), leaf.loops.end(), [&](const Stmt& s) { return &std::get<ir::Loop>(s->v) == &l; });
-      const bool kept = std::any_of(leaf.conditions.begin(), leaf.conditions.end(), [&](const Expr& c) { return keeps_rows(c, l.var); });
+      const bool inside = std::any_of(leaf.loops.begin(), leaf.loops.end(),
+                                      [&](const Stmt& s) { return &std::get<ir::Loop>(s->v) == &l; });
+      const bool kept = std::any_of(leaf.conditions.begin(), leaf.conditions.end(),
+                                    [&](const Expr& c) { return keeps_rows(c, l.var); });
       return inside && leaf.row == l.var && !kept && touches_row(leaf.statement);
     });
   }
@@ -332,25 +387,28 @@ class RowTiles {
   const ir::RowGroups& groups_;
   std::int64_t tile_;
   ir::Facts facts_;
-  Var number_;                      ///< of the tile of rows
-  Expr inner_;                      ///< iterations for each tile of rows
+  Var number_;  ///< of the tile of rows
+  Expr inner_;  ///< iterations for each tile of rows
   Stmt body_;
-  bool single_ = false;             ///< there is one tile
+  bool single_ = false;  ///< there is one tile
   std::set<ir::Buffer> local_;
   std::map<ir::Buffer, std::size_t> row_dims_;
   std::vector<RowStatement> leaves_;
-  std::string found_;               ///< what is wrong with the body
+  std::string found_;  ///< what is wrong with the body
   std::optional<Var> first_, last_, group_;
 };
 
 /// The nest that begins the search of the groups; null when there is none.
 Stmt find_beginning(const ir::Kernel& k, const ir::Buffer& group) {
   Stmt found;
-  ir::walk(k.body, [&](const Stmt& s) {
-    const auto* l = as<ir::Loop>(s);
-    const auto* store = l != nullptr ? as<ir::Store>(l->body) : nullptr;
-    if (store != nullptr && store->buffer == group && ir::as_int(store->value) == INT64_MAX) found = s;
-  }, [](const Expr&) {});
+  ir::walk(
+      k.body,
+      [&](const Stmt& s) {
+        const auto* l = as<ir::Loop>(s);
+        const auto* store = l != nullptr ? as<ir::Store>(l->body) : nullptr;
+        if (store != nullptr && store->buffer == group && ir::as_int(store->value) == INT64_MAX) found = s;
+      },
+      [](const Expr&) {});
   return found;
 }
 
@@ -381,22 +439,31 @@ struct TileSearch {
 
   /// The tile is of this group unless a later one is reached as well. `first` is where the group's tile 0 of all would be.
   Stmt take(const Expr& which, const Expr& e, const Expr& end, std::int64_t tile) const {
-    return ir::if_then(ir::binary(ir::BinaryOp::le, read(passed), which),
-                       ir::seq({ir::store(group, {}, e), ir::store(first, {}, read(begin) - read(passed) * number(tile)), ir::store(last, {}, end)}));
+    return ir::if_then(
+        ir::binary(ir::BinaryOp::le, read(passed), which),
+        ir::seq({ir::store(group, {}, e), ir::store(first, {}, read(begin) - read(passed) * number(tile)),
+                 ir::store(last, {}, end)}));
   }
 
   /// In variables for the loop over groups, an offset, and where the group ends.
-  std::vector<Stmt> statements(const ir::RowGroups& g, const Expr& tile_number, std::int64_t tile, const Var& each, const Var& at, const Var& end) const {
+  std::vector<Stmt> statements(const ir::RowGroups& g, const Expr& tile_number, std::int64_t tile,
+                               const Var& each, const Var& at, const Var& end) const {
     const Expr which = ir::cast(tile_number, dtype), zero = ir::int_imm(0);
-    const Expr offset = ir::min(ir::max(ir::cast(ir::load(g.offsets, {ir::var(each)}), DType::i64), zero), g.rows);
+    const Expr offset =
+        ir::min(ir::max(ir::cast(ir::load(g.offsets, {ir::var(each)}), DType::i64), zero), g.rows);
     const Expr until = ir::var(end, dtype);
     const Expr up = until - read(begin) + number(tile - 1);
     const bool is_power = (tile & (tile - 1)) == 0;  // no number here is below zero
-    const Expr tiles = is_power ? ir::binary(ir::BinaryOp::shr, up, number(std::countr_zero(static_cast<std::uint64_t>(tile)))) : ir::binary(ir::BinaryOp::div, up, number(tile));
-    const Stmt step = ir::seq({take(which, ir::cast(ir::var(each), dtype), until, tile), ir::store(passed, {}, read(passed) + tiles), ir::store(begin, {}, until)});
-    return {ir::store(begin, {}, number(0)), ir::store(passed, {}, number(0)),
-            ir::loop(each, g.count, ir::let(at, offset, ir::let(end, ir::max(read(begin), ir::cast(ir::var(at), dtype)), step))),
-            take(which, ir::cast(g.count, dtype), ir::cast(g.rows, dtype), tile)};
+    const Expr tiles = is_power ? ir::binary(ir::BinaryOp::shr, up,
+                                             number(std::countr_zero(static_cast<std::uint64_t>(tile))))
+                                : ir::binary(ir::BinaryOp::div, up, number(tile));
+    const Stmt step = ir::seq({take(which, ir::cast(ir::var(each), dtype), until, tile),
+                               ir::store(passed, {}, read(passed) + tiles), ir::store(begin, {}, until)});
+    return {
+        ir::store(begin, {}, number(0)), ir::store(passed, {}, number(0)),
+        ir::loop(each, g.count,
+                 ir::let(at, offset, ir::let(end, ir::max(read(begin), ir::cast(ir::var(at), dtype)), step))),
+        take(which, ir::cast(g.count, dtype), ir::cast(g.rows, dtype), tile)};
   }
 };
 
@@ -404,22 +471,30 @@ struct TileSearch {
 
 Result<Applied> apply(const ir::Kernel& k, const AlignRows& step) {
   if (step.tile < 1 || step.tile > kMostTileRows)
-    return rejected(ErrorCode::bad_argument, "tiles of " + std::to_string(step.tile) + " rows", {}, "1 to 65536 rows");
+    return rejected(ErrorCode::bad_argument, "tiles of " + std::to_string(step.tile) + " rows", {},
+                    "1 to 65536 rows");
   LW_TRY(const Site site, require_loop(k, step.loop));
   LW_TRY(const ir::Buffer buffer, require_buffer(k, step.group));
   LW_CHECK(require_no_lanes(k, site, kNoRows));
   const ir::LoopKind kind = site.loop().kind;
   if (kind != ir::LoopKind::serial && kind != ir::LoopKind::parallel && !ir::is_grid(kind))
-    return rejected(ErrorCode::bad_argument, "loop `" + step.loop + "` is " + std::string(ir::name(kind)) + " already", k, site.stmt(), "a loop that is serial, parallel or of a grid");
+    return rejected(ErrorCode::bad_argument,
+                    "loop `" + step.loop + "` is " + std::string(ir::name(kind)) + " already", k, site.stmt(),
+                    "a loop that is serial, parallel or of a grid");
   std::vector<ir::RowGroups> all = ir::find_row_groups(k.body);
   std::erase_if(all, [&](const ir::RowGroups& g) { return g.group != buffer; });
   const auto works = [](const std::string& what) { return "`group_of`, whose result " + what; };
-  if (all.size() != 1) return rejected(kNoRows, "`" + step.group + "` is not found by one nest from offsets", k, site.stmt(), works("nothing else writes"));
+  if (all.size() != 1)
+    return rejected(kNoRows, "`" + step.group + "` is not found by one nest from offsets", k, site.stmt(),
+                    works("nothing else writes"));
   const ir::RowGroups& groups = all[0];
-  const auto is_input = [&](const ir::Param& p) { return p.buffer == groups.offsets && p.role == ArgRole::input; };
+  const auto is_input = [&](const ir::Param& p) {
+    return p.buffer == groups.offsets && p.role == ArgRole::input;
+  };
   const Stmt beginning = find_beginning(k, buffer);
   if (std::none_of(k.params.begin(), k.params.end(), is_input) || beginning == nullptr || is_param(k, buffer))
-    return rejected(kNoRows, "`" + step.group + "` is an output, or made of something that is computed", k, site.stmt(), works("is used in the kernel alone, of offsets that are an input"));
+    return rejected(kNoRows, "`" + step.group + "` is an output, or made of something that is computed", k,
+                    site.stmt(), works("is used in the kernel alone, of offsets that are an input"));
 
   RowTiles tiles(k, site, groups, step.tile);
   LW_CHECK(tiles.check());
@@ -432,24 +507,30 @@ Result<Applied> apply(const ir::Kernel& k, const AlignRows& step) {
   const TileSearch search(names, is_small ? DType::i32 : DType::i64);
   const Var each = names.var(step.loop + "_e"), at = names.var("rows_at"), end = names.var("rows_end");
   const Var group = names.var("group"), first = names.var("row_first"), last = names.var("row_last");
-  const Expr number = ir::as_int(tiles.inner()) == 1 ? ir::var(site.loop().var) : ir::floor_div(ir::var(site.loop().var), tiles.inner());
+  const Expr number = ir::as_int(tiles.inner()) == 1 ? ir::var(site.loop().var)
+                                                     : ir::floor_div(ir::var(site.loop().var), tiles.inner());
   std::vector<Stmt> items = search.statements(groups, number, step.tile, each, at, end);
   const auto le = [](const Expr& a, const Expr& b) { return ir::binary(ir::BinaryOp::le, a, b); };
   // All of these but one always hold; they say so to whoever looks at indices.
-  const Expr there = conjunction({le(ir::int_imm(0), ir::var(first)), ir::lt(ir::var(first), groups.rows), ir::lt(ir::var(first), ir::var(last)), le(ir::var(last), groups.rows),
+  const Expr there = conjunction({le(ir::int_imm(0), ir::var(first)), ir::lt(ir::var(first), groups.rows),
+                                  ir::lt(ir::var(first), ir::var(last)), le(ir::var(last), groups.rows),
                                   le(ir::int_imm(0), ir::var(group)), le(ir::var(group), groups.count)});
   Stmt body = ir::if_then(there, tiles.place(first, last, group));
   body = ir::let(last, ir::cast(search.read(search.last), DType::i64), body);
   const Expr skipped = ir::cast(number, search.dtype) * search.number(step.tile);
   body = ir::let(first, ir::cast(search.read(search.first) + skipped, DType::i64), body);
   items.push_back(ir::let(group, ir::cast(search.read(search.group), DType::i64), body));
-  const Expr extent = ir::simplify((ir::ceil_div(groups.rows, ir::int_imm(step.tile)) + groups.count) * tiles.inner(), facts);
-  const Stmt loop = ir::loop(site.loop().var, extent, alloc_all(search.all(), ir::seq(std::move(items))), site.loop().kind);
-  ir::Kernel out = edit(k, {{site.stmt().get(), loop}, {beginning.get(), ir::seq({})}, {groups.nest.get(), ir::seq({})}});
+  const Expr extent =
+      ir::simplify((ir::ceil_div(groups.rows, ir::int_imm(step.tile)) + groups.count) * tiles.inner(), facts);
+  const Stmt loop =
+      ir::loop(site.loop().var, extent, alloc_all(search.all(), ir::seq(std::move(items))), site.loop().kind);
+  ir::Kernel out =
+      edit(k, {{site.stmt().get(), loop}, {beginning.get(), ir::seq({})}, {groups.nest.get(), ir::seq({})}});
   const ir::Accesses left = ir::buffers_of(out.body);
   for (const auto& buffers : {left.read, left.written})
     if (std::find(buffers.begin(), buffers.end(), buffer) != buffers.end())
-      return rejected(kNoRows, "`" + step.group + "` is used outside the loop, or of other rows", k, site.stmt(), works("is read in the loop alone"));
+      return rejected(kNoRows, "`" + step.group + "` is used outside the loop, or of other rows", k,
+                      site.stmt(), works("is read in the loop alone"));
   out.body = drop_allocs(out.body, {buffer});
   return Applied{std::move(out), {each.hint}};
 }
