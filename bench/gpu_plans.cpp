@@ -50,8 +50,7 @@ std::string write_chain() {
 /// The launches of one call, ready for the driver.
 class BareLaunches {
  public:
-  BareLaunches(const runtime::CudaDevice& device, std::span<const runtime::CudaLaunchRecord> records,
-               cuda::Stream stream)
+  BareLaunches(const runtime::CudaDevice& device, std::span<const runtime::CudaLaunchRecord> records)
       : device_(device) {
     for (const runtime::CudaLaunchRecord& record : records) {
       auto one = std::make_unique<One>();
@@ -61,19 +60,14 @@ class BareLaunches {
       one->record.buffers = one->buffers.data();
       one->record.symbols = one->symbols.data();
       need(one->parameters.fill(device.driver(), device.context(), one->record), device.driver());
-      one->config = record.step->config;
-      std::copy_n(record.grid, 3, one->config.grid);
-      one->config.shared_bytes = record.shared_bytes;
-      one->config.stream = stream;
-      if (record.step->has_edge && !record.programmatic) --one->config.attribute_count;
       all_.push_back(std::move(one));
     }
   }
   int launch() const {
     int failures = 0;
     for (const auto& one : all_)
-      failures |=
-          device_.driver().launch(&one->config, one->record.step->function, one->parameters.list(), nullptr);
+      failures |= device_.driver().launch(&one->record.config, one->record.step->function,
+                                          one->parameters.list(), nullptr);
     return failures;
   }
   std::size_t count() const { return all_.size(); }
@@ -89,7 +83,6 @@ class BareLaunches {
     std::vector<void*> buffers;
     std::vector<std::int64_t> symbols;
     runtime::LaunchParameters parameters;
-    cuda::LaunchConfig config;
   };
   const runtime::CudaDevice& device_;
   std::vector<std::unique_ptr<One>> all_;
@@ -117,7 +110,7 @@ class PlanCalls {
     graphs_ = static_cast<runtime::CudaThreadGraphs*>(state.graphs->of_thread(stream_));
     if (plan_.launch_graph(here_.data(), symbols_.data(), stream_) != ErrorCode::ok)
       give_up(gpu_.describe_failure());
-    bare_ = std::make_unique<BareLaunches>(gpu_, graphs_->records(), stream_);
+    bare_ = std::make_unique<BareLaunches>(gpu_, graphs_->records());
   }
   PlanCalls(const PlanCalls&) = delete;
   PlanCalls& operator=(const PlanCalls&) = delete;
@@ -156,8 +149,8 @@ class PlanCalls {
     for (const std::size_t i : {input, outputs, everything, sizes}) {
       const Moved moved = i > 0 ? count_moved(i) : Moved{};
       if (moved.nodes > 0)
-        fmt::print("{}: {} nodes are set a call, {:.0f} ns each with recording the call, {}\n", calls_[i].name, moved.nodes,
-                   (ns(i) - ns(fixed)) / static_cast<double>(moved.nodes),
+        fmt::print("{}: {} nodes are set a call, {:.0f} ns each with recording the call, {}\n",
+                   calls_[i].name, moved.nodes, (ns(i) - ns(fixed)) / static_cast<double>(moved.nodes),
                    moved.by_graph ? "by graph" : "launched one by one");
     }
     bool right = own <= kOwnLimitNs && checks <= kGraphLimitNs;

@@ -51,9 +51,10 @@ std::byte* CudaDevice::reserve(MemoryKind kind, std::int64_t bytes, void* stream
 }
 
 ErrorCode CudaDevice::launch(const LoadedArtifact& loaded, const KernelCall& call) const noexcept {
-  return for_each_launch(static_cast<const CudaArtifact&>(loaded), call, [&](const CudaLaunchRecord& record) {
-    return issue(driver_, context_, record, call.stream);
-  });
+  return for_each_launch(static_cast<const CudaArtifact&>(loaded), call,
+                         [this](const CudaLaunchRecord& record) __attribute__((always_inline)) {
+                           return issue(driver_, context_, record);
+                         });
 }
 
 std::unique_ptr<PlanGraphs> CudaDevice::make_graphs(const GraphSizes& sizes) const {

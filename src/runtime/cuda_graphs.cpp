@@ -30,9 +30,9 @@ class NotCaptured {
 cuda::KernelNode node_of(const CudaLaunchRecord& record, LaunchParameters& parameters) noexcept {
   cuda::KernelNode node{};
   node.function = record.step->function;
-  std::copy_n(record.grid, 3, node.grid);
-  std::copy_n(record.step->config.block, 3, node.block);
-  node.shared_bytes = record.shared_bytes;
+  std::copy_n(record.config.grid, 3, node.grid);
+  std::copy_n(record.config.block, 3, node.block);
+  node.shared_bytes = record.config.shared_bytes;
   node.parameters = parameters.list();
   return node;
 }
@@ -93,15 +93,15 @@ ErrorCode CudaThreadGraphs::record(const LoadedArtifact& loaded, const KernelCal
 
 ErrorCode CudaThreadGraphs::launch(const GraphCall& call, bool may_replay) noexcept {
   last_by_graph_ = false;
-  if (records_.size() < kFewestGraphLaunches) return issue_all(call.stream);
+  if (records_.size() < kFewestGraphLaunches) return issue_all();
   Executable* const found = find(call.stream);
   Executable& e = found != nullptr ? *found : make_room();
   if (found == nullptr) start_counting(e, call.stream);
   e.used = ++uses_;
   if (e.exec == nullptr) {
-    if (e.refused) return issue_all(call.stream);
+    if (e.refused) return issue_all();
     // The first call of a kernel loads it, so that its time says nothing.
-    const ErrorCode code = e.calls == 0 ? issue_all(call.stream) : issue_timed(e);
+    const ErrorCode code = e.calls == 0 ? issue_all() : issue_timed(e);
     if (++e.calls >= kCallsBeforeGraph && code == ErrorCode::ok) build(e);
     return code;
   }
@@ -111,7 +111,7 @@ ErrorCode CudaThreadGraphs::launch(const GraphCall& call, bool may_replay) noexc
   if (moved > 0 && set_moved(e, moved) != cuda::kSuccess) {
     destroy(e);
     e.refused = true;
-    return issue_all(call.stream);
+    return issue_all();
   }
   const auto from = Clock::now();
   const ErrorCode code = launch_graph(e);
@@ -157,16 +157,15 @@ void CudaThreadGraphs::start_counting(Executable& e, void* stream) noexcept {
   }
 }
 
-ErrorCode CudaThreadGraphs::issue_all(void* stream) const noexcept {
+ErrorCode CudaThreadGraphs::issue_all() const noexcept {
   for (const CudaLaunchRecord& record : records_)
-    if (const ErrorCode code = issue(driver_, device_.context(), record, stream); code != ErrorCode::ok)
-      return code;
+    if (const ErrorCode code = issue(driver_, device_.context(), record); code != ErrorCode::ok) return code;
   return ErrorCode::ok;
 }
 
 ErrorCode CudaThreadGraphs::issue_timed(Executable& e) const noexcept {
   const auto from = Clock::now();
-  const ErrorCode code = issue_all(e.stream);
+  const ErrorCode code = issue_all();
   e.cost.note_plain(ns_since(from));
   return code;
 }
@@ -230,7 +229,8 @@ bool CudaThreadGraphs::has_moved(const Executable& e, std::size_t i) const noexc
   const std::uint64_t* words = e.words.data() + node.words;
   // Grid, shared memory and maps follow from these.
   return node.overlap != record.overlap || std::memcmp(words, record.buffers, buffers * sizeof *words) != 0 ||
-         !std::equal(record.symbols, record.symbols + symbols, reinterpret_cast<const std::int64_t*>(words + buffers));
+         !std::equal(record.symbols, record.symbols + symbols,
+                     reinterpret_cast<const std::int64_t*>(words + buffers));
 }
 
 std::size_t CudaThreadGraphs::count_moved(const Executable& e) const noexcept {

@@ -70,7 +70,7 @@ class CudaThreadGraphs final : public ThreadGraphs {
   Executable* find(void* stream) noexcept;
   Executable& make_room() noexcept;
   void start_counting(Executable& executable, void* stream) noexcept;
-  ErrorCode issue_all(void* stream) const noexcept;
+  ErrorCode issue_all() const noexcept;
   ErrorCode issue_timed(Executable& executable) const noexcept;
   void build(Executable& executable) noexcept;
   cuda::Status make_nodes(Executable& executable) const;
