@@ -1,6 +1,8 @@
 // Plan::launch_graph on the fake GPU: the same launches as plain ones, whatever moves between calls.
 #include "src/runtime/cuda_graphs.h"
 
+#include <atomic>
+#include <barrier>
 #include <random>
 #include <thread>
 
@@ -399,6 +401,31 @@ TEST_F(CudaGraphsTest, threads_have_graphs_of_their_own_that_later_threads_take_
     EXPECT_EQ(right, std::vector<int>(4, 1));
   }
   EXPECT_LE(count("executables") - before, 4);
+}
+
+TEST_F(CudaGraphsTest, more_threads_at_once_than_have_graphs_launch_one_by_one) {
+  const Plan plan = chain(4);
+  constexpr int kThreads = static_cast<int>(kMostGraphThreads) + 6;
+  std::barrier all(kThreads);
+  std::atomic<int> right = 0;
+  const std::int64_t before = count("executables");
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      const Memory x(*device_, 400), y(*device_, 400);
+      void* pointers[] = {x.pointer(), y.pointer()};
+      std::fill_n(x.floats(), 100, 1.f);
+      bool good = true;
+      for (int call = 0; call < kWarm; ++call) {
+        all.arrive_and_wait();  // so that all of them run
+        good = launches(plan, pointers, 100) && good;
+      }
+      right += good && y.floats()[99] == 16 ? 1 : 0;
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, kThreads);
+  EXPECT_GT(count("executables") - before, 50);
+  EXPECT_LE(count("executables") - before, static_cast<std::int64_t>(kMostGraphThreads));
 }
 
 TEST_F(CudaGraphsTest, a_driver_that_makes_no_graphs_costs_a_call_nothing) {
