@@ -138,6 +138,11 @@ TEST(CudaProducts, a_gate_and_what_it_lets_through_are_sums_of_one_tile) {
   EXPECT_GE(made, 4);
 }
 
+TEST(CudaProducts, large_tiles_of_several_sums_have_registers_for_them_by_default) {
+  check_candidate(gated_graph("4096", 3584, 2048, "bf16", true), 0, false, {}, 3);
+  check_candidate(gated_graph("8192", 1024, 2048, "bf16", true, 16), 0, false, {}, 3);
+}
+
 TEST(CudaProducts, several_sums_of_one_tile_need_no_tensor_cores) {
   for (const std::int64_t rank : {0, 16})
     for (const char* rows : {"m", "70", "9"}) {
