@@ -14,6 +14,15 @@ TEST(Sha256, agrees_with_the_published_vectors) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+TEST(Sha256, the_processors_instructions_and_plain_arithmetic_agree) {
+  std::string bytes;
+  for (std::size_t n = 0; n < 300; ++n) {
+    EXPECT_EQ(sha256_hex(bytes), sha256_hex_plain(bytes)) << n;
+    bytes += static_cast<char>(n * 37 + 11);
+  }
+  EXPECT_EQ(sha256_hex_plain("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
 TEST(Sha256, every_length_around_a_block_differs) {
   std::string last;
   for (std::size_t n = 50; n < 140; ++n) {
