@@ -320,7 +320,9 @@ double estimate_cycles(const Schedule& s, const TensorTile& t, const ProductSize
   constexpr double kOutBytesOfCycle = 32, kOutCycles = 700;
   const double steps = static_cast<double>(divide_up(size.summands, t.summands));
   const double products = static_cast<double>(t.rows() * t.columns * t.sums * t.summands * t.bytes / 2) / kProductsOfCycle;
-  const double bytes = static_cast<double>(t.staged_rows() * t.summands * t.bytes) / kBytesOfCycle;
+  // What the L2 gives to all multiprocessors at once: some 9.4 TB/s on an H200, at which groups in tiles of 64 x 256 stood.
+  constexpr double kBytesOfCycleOfAll = 40;
+  const double bytes = static_cast<double>(t.staged_rows() * t.summands * t.bytes) / (size.is_ragged ? kBytesOfCycleOfAll : kBytesOfCycle);
   const double multiply = steps * std::max(products * kSlower + kStepCycles, bytes);
   // Every tile is looked for among the groups; by the number of instructions, not fitted.
   constexpr double kSearchCycles = 16;
