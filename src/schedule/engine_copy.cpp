@@ -25,6 +25,9 @@ std::string find_copy_obstacle(const ir::Kernel& k, const ir::BulkCopy& c, const
   if (c.rows % 8 != 0) return std::to_string(c.rows) + " rows, no multiple of 8";
   if (c.rows > kMostRows) return std::to_string(c.rows) + " rows, more than 256";
   if (k.guard.alignment_bytes % kUnitBytes != 0) return "buffers begin at any address";
+  // The engine begins at any column, threads that write a part of the rows do not.
+  if (c.rows_end && facts.divisor(c.at.back()) * bytes % kUnitBytes != 0)
+    return "its rows end inside the tile and begin at the column " + ir::print(c.at.back()) + ", of no multiple of 16 bytes";
   for (std::size_t d = 0; d < c.param->shape.size(); ++d) {
     const ir::Expr stride = ir::simplify(ir::stride_of(*c.param, d), facts);
     const bool last = d + 1 == c.param->shape.size();

@@ -164,6 +164,11 @@ TEST_F(GroupedProducts, agree_by_default) {
 TEST_F(GroupedProducts, agree_for_every_way_to_share_them_out) {
   const std::vector<Picks> ways{{{"thin", 0}, {"turns", 2}, {"tiles", 2}, {"columns", 128}},
                                 {{"thin", 0}, {"turns", 2}, {"tiles", 1}, {"columns", 128}},
+                                {{"thin", 0}, {"turns", 2}, {"tiles", 2}, {"columns", 128}, {"exit", 0}, {"ahead", 1}},
+                                {{"thin", 0}, {"turns", 2}, {"tiles", 2}, {"columns", 192}, {"exit", 64}, {"ahead", 1}},
+                                {{"thin", 0}, {"turns", 1}, {"groups", 2}, {"columns", 256}, {"exit", 64}, {"ahead", 1}},
+                                {{"thin", 0}, {"turns", 1}, {"groups", 1}, {"columns", 64}, {"exit", 32}, {"persist", 0}},
+                                {{"thin", 0}, {"turns", 1}, {"groups", 2}, {"columns", 128}, {"exit", 0}},
                                 {{"thin", 0}, {"turns", 1}, {"groups", 2}, {"columns", 256}},
                                 {{"thin", 0}, {"turns", 1}, {"groups", 1}, {"columns", 64}, {"persist", 0}},
                                 {{"thin", 1}},
