@@ -111,6 +111,12 @@ Status BodyEmitter::emit_one(const Stmt& s) {
     if (begins_sum(s)) return Unit{};
     if (in_ring_) end_products();
   }
+  wait_for_row(s);
+  LW_CHECK(emit_statement(s));
+  return leave_row(s);
+}
+
+Status BodyEmitter::emit_statement(const Stmt& s) {
   return std::visit(ir::on{[&](const ir::Loop& l) { return emit_loop(l); },
                            [&](const ir::Store& x) -> Status {
                              begin({x.value});
@@ -148,6 +154,8 @@ Status BodyEmitter::emit_loop(const ir::Loop& l) {
   if (ring_ && defines_group_operand(l)) return Unit{};
   if (l.kind == LoopKind::ring && ring_) return emit_ring(l);
   if (l.kind == LoopKind::bulk && ring_) return emit_bulk(l);
+  if (l.kind == LoopKind::ring && ir::feeds_threads(l)) return emit_row_ring(l);
+  if (l.kind == LoopKind::bulk && row_ring_) return emit_row_copy(l);
   if (l.kind == LoopKind::mma) return ring_ ? emit_matrix_product(l) : emit_warp_product(l);
   if (l.kind == LoopKind::across && extent && *extent > 1) return emit_across(l);
   if (const auto axis = thread_axis(l.kind); axis && extent) {

@@ -118,6 +118,11 @@ constexpr Definition kDefinitions[] = {
     {"lw_cluster_begin", "void lw_cluster_begin() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" : : : \"memory\"); }"},
     {"lw_cluster_arrive", "void lw_cluster_arrive() { asm volatile(\"barrier.cluster.arrive.release.aligned;\" : : : \"memory\"); }"},
     {"lw_cluster_wait", "void lw_cluster_wait() { asm volatile(\"barrier.cluster.wait.acquire.aligned;\" : : : \"memory\"); }"},
+    // A row of 16 bytes and more by the copy engine, which adds them to what the barrier has.
+    {"lw_copy_row",
+     "void lw_copy_row(unsigned to, const void* from, unsigned bytes, unsigned barrier) {\n"
+     "  asm volatile(\"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\"\n"
+     "    : : \"r\"(to), \"l\"(__cvta_generic_to_global(from)), \"r\"(bytes), \"r\"(barrier) : \"memory\"); }"},
     // Edges between launches: the next grid may come to the SMs, and the one before is over and can be seen.
     {"lw_let_next_begin", "void lw_let_next_begin() { asm volatile(\"griddepcontrol.launch_dependents;\" : : : \"memory\"); }"},
     {"lw_await_previous", "void lw_await_previous() { asm volatile(\"griddepcontrol.wait;\" : : : \"memory\"); }"},
