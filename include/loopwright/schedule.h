@@ -182,7 +182,8 @@ class Schedule {
   void round_factors(const LoopId& loop);
   /// Copies staged in shared memory at `loop` become slots of rings, filled by the copy engine `depth` iterations ahead
   /// of the tensor cores, or of the threads, which read them.
-  void ring(const LoopId& loop, std::int64_t depth);
+  /// `async`: the threads that copy do so without waiting, `depth` - 1 iterations ahead.
+  void ring(const LoopId& loop, std::int64_t depth, bool async = false);
   /// A copy of a tile in shared memory to a parameter is done by the copy engine; `loop` is the outermost of its nest.
   void bulk(const LoopId& loop);
   /// The iterations of a grid loop are shared out among so many blocks, each of which does one after the other: with

@@ -74,14 +74,21 @@ Expr stride_of(const BufferInfo& buffer, std::size_t d) {
   return stride;
 }
 
-bool feeds_threads(const Loop& ring) {
-  bool multiplies = false;
-  walk(ring.body, [&](const Stmt& s) {
+namespace {
+
+bool holds_kind(const Stmt& body, LoopKind kind) {
+  bool found = false;
+  walk(body, [&](const Stmt& s) {
     const auto* l = as<Loop>(s);
-    multiplies = multiplies || (l != nullptr && l->kind == LoopKind::mma);
+    found = found || (l != nullptr && l->kind == kind);
   }, [](const Expr&) {});
-  return ring.kind == LoopKind::ring && !multiplies;
+  return found;
 }
+
+}  // namespace
+
+bool feeds_threads(const Loop& ring) { return ring.kind == LoopKind::ring && !holds_kind(ring.body, LoopKind::mma); }
+bool is_fed_by_threads(const Loop& ring) { return ring.kind == LoopKind::ring && holds_kind(ring.body, LoopKind::async); }
 
 std::set<Buffer> find_boxed(const Stmt& body) {
   std::set<Buffer> out;

@@ -31,6 +31,8 @@ struct BulkCopy {
 };
 /// Whether the slots of a ring are read by threads, and not by tensor cores.
 bool feeds_threads(const Loop& ring);
+/// Whether threads themselves copy to the slots.
+bool is_fed_by_threads(const Loop& ring);
 /// Workspaces that copy engines read: they keep their shape at every level, as parameters do.
 std::set<Buffer> find_boxed(const Stmt& body);
 /// bad_argument with `found` and `works` when the nest is no such copy.

@@ -222,8 +222,8 @@ void Schedule::round_factors(const LoopId& loop) {
   take(&step);
 }
 
-void Schedule::ring(const LoopId& loop, std::int64_t depth) {
-  const schedule::Step step = schedule::Ring{loop.name, depth};
+void Schedule::ring(const LoopId& loop, std::int64_t depth, bool async) {
+  const schedule::Step step = schedule::Ring{loop.name, depth, async};
   take(&step);
 }
 

@@ -69,6 +69,45 @@ std::string statement(const codegen::CudaText& text, const std::string& begin, b
   return at == std::string::npos ? begin : text.functions.substr(at, text.functions.find(';', at) + 1 - at);
 }
 
+/// Two warps that copy what the other one reads.
+const char* const kAsyncRing = R"(kernel rows(x: f32[11, 128] in, y: f32[11, 128] out)
+  assume align 16
+  level scheduled
+  for block in 0..1 grid_x
+    alloc t: f32[3, 128] shared
+    for k in 0..11 ring
+      for one in 0..1 async
+        for w in 0..64 thread_x
+          for v in 0..2 vectorize
+            t[mod(k, 3), w*2 + v] = x[k, w*2 + v]
+      for w_1 in 0..64 thread_x
+        for v_1 in 0..2
+          y[k, 126 - w_1*2 + v_1] = t[mod(k, 3), 126 - w_1*2 + v_1]*2.0f32
+)";
+
+TEST(CudaEngine, runs_copies_that_threads_go_on_without) {
+  const codegen::CudaText text = emit(kAsyncRing);
+  EXPECT_EQ(find_failure(text), "") << text.functions;
+}
+
+TEST(CudaEngine, notices_copies_that_nobody_waits_for) {
+  const codegen::CudaText text = emit(kAsyncRing);
+  EXPECT_NE(find_failure(with(text, "lw_copies_wait_1();", "")), "");
+  EXPECT_NE(find_failure(with(text, "lw_copies_wait_1();", "lw_copies_wait_2();")), "");
+  EXPECT_NE(find_failure(with(text, "lw_copies_commit();", "", true)), "");
+}
+
+TEST(CudaEngine, notices_threads_that_do_not_meet_behind_their_copies) {
+  const codegen::CudaText text = emit(kAsyncRing);
+  EXPECT_EQ(find_failure(with(text, "__syncthreads();", "")), "wrong results") << text.functions;
+}
+
+TEST(CudaEngine, notices_copies_too_far_ahead) {
+  const codegen::CudaText text = emit(kAsyncRing);
+  EXPECT_NE(find_failure(with(text, " + 2 < ", " + 3 < ")), "");
+  EXPECT_EQ(find_failure(with(text, ", 8);", ", 4);")), "wrong results") << text.functions;
+}
+
 TEST(CudaEngine, runs_a_ring_of_rows) {
   const codegen::CudaText text = emit(kRowRing);
   EXPECT_EQ(find_failure(text), "") << text.functions;

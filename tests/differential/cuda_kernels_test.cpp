@@ -475,6 +475,16 @@ TEST(CudaPlainProduct, agrees) {
   check_family(graphs, 24, "", {{{"thin", 0}}, ""});
 }
 
+/// Operands that threads copy ahead without waiting: along the sum and across it, edges, shares of a sum.
+TEST(CudaPlainProduct, by_copies_ahead_agrees) {
+  std::vector<std::string> graphs;
+  graphs.push_back(plain_product("f32[70, 300]", "f32[300, 40]", "output y = matmul(x, w)\n"));
+  graphs.push_back(plain_product("f32[33, 260]", "f32[136, 260]", "input b: f32[136]\noutput y = max(linear(x, w, b), 0)\n"));
+  graphs.push_back(plain_product("f32[400, 24]", "f32[400, 40]", "output y = matmul(permute(x, axes=[1, 0]), w)\n"));
+  graphs.push_back(plain_product("f32[t, 101]", "f32[101, 70]", "output y = matmul(x, w)\n"));
+  for (const std::int64_t slots : {2, 3, 4}) check_family(graphs, graphs.size() + 3, "", {{{"thin", 0}, {"summands", 16}, {"slots", slots}}, "lw_copy_async_"});
+}
+
 /// One thin side, by warps on tensor cores: edges of every kind, mixed types, epilogues, rows of a symbol, batches.
 TEST(CudaThinProduct, agrees) {
   std::vector<std::string> graphs;

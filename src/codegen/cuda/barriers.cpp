@@ -40,7 +40,7 @@ Stmt without_slots(const ir::Loop& l, const Stmt& body) {
       },
       [](const Stmt& s) {
         const auto* copy = ir::as<ir::Loop>(s);
-        return copy != nullptr && copy->kind == LoopKind::bulk ? ir::seq({}) : s;
+        return copy != nullptr && (copy->kind == LoopKind::bulk || copy->kind == LoopKind::async) ? ir::seq({}) : s;
       });
 }
 

@@ -48,6 +48,8 @@ struct LaunchContext {
 bool has_ring(const ir::Stmt& s);
 /// Whether threads read what a copy engine fills.
 bool has_row_ring(const ir::Stmt& s);
+/// Whether threads copy without waiting.
+bool has_async_ring(const ir::Stmt& s);
 /// Elements in 128 bytes: the most columns that the copy engine takes at once, and that lie side by side.
 inline std::int64_t block_columns(DType t) { return 128 / size_bytes(t); }
 
@@ -248,6 +250,11 @@ class BodyEmitter {
   void wait_for_row(const ir::Stmt& s);
   Status leave_row(const ir::Stmt& s);
 
+  // emit_async.cpp: copies that threads do not wait for
+  Status emit_async_ring(const ir::Loop& l);
+  Status emit_async(const ir::Loop& l);
+  Status emit_async_copy(const ir::Store& s);
+
   // emit_warp.cpp: products of one warp, operands and sums in its registers
   struct WarpPlace {
     std::int64_t lane = 0, element = 0;  ///< of those that the lane holds
@@ -303,6 +310,7 @@ class BodyEmitter {
   std::map<ir::Buffer, std::int64_t> ring_offsets_;  ///< of the rings in shared memory
   std::optional<RingState> ring_;
   std::optional<RowRing> row_ring_;
+  bool in_async_ = false;                            ///< stores are copies that threads do not wait for
   std::set<ir::Buffer> guides_;                      ///< numbers that every thread holds and the way to the ring depends on
   Pace pace_ = Pace::overlapped;                     ///< of the ring
   std::map<ir::Buffer, std::set<std::int64_t>> begun_;    ///< tiles of fragments that are zero: their next product begins the sum

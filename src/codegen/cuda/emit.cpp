@@ -220,6 +220,9 @@ class KernelEmitter {
     if (has_row_ring(r.body) && target_.capability < 90)
       return Error{ErrorCode::unsupported_target, "compiling kernel `" + kernel_.name + "` for " + target_.text(), "it has a ring of rows that a copy engine fills", "",
                    "capability 9.0 and above, or a schedule without `ring`"};
+    if (has_async_ring(r.body) && target_.capability < 80)
+      return Error{ErrorCode::unsupported_target, "compiling kernel `" + kernel_.name + "` for " + target_.text(), "its threads copy without waiting", "",
+                   "capability 8.0 and above, or a schedule without `ring .. async`"};
     if (block.threads() > target_.max_threads_per_block) return exceed("threads of a block", block.threads(), target_.max_threads_per_block);
     if (block.y > 14 && block.x > 32) return exceed("rows of threads that wait on their own", block.y, 14);
     LaunchContext launch{kernel_, block, {}, {}, pointers_, meeting.words, rough_};

@@ -37,7 +37,7 @@ void list_statements(const Stmt& s, std::vector<Stmt>& out) {
 
 bool has_row_ring(const Stmt& s) {
   const auto rings = loops_of(s, LoopKind::ring);
-  return std::any_of(rings.begin(), rings.end(), [](const ir::Loop* l) { return ir::feeds_threads(*l); });
+  return std::any_of(rings.begin(), rings.end(), [](const ir::Loop* l) { return ir::feeds_threads(*l) && !ir::is_fed_by_threads(*l); });
 }
 
 /// Takes the loop apart: what leads to the copies, what reads them last, where threads meet behind that.
