@@ -2,11 +2,10 @@
 // rotated buffers (cold) and with one set of them (reused), beside the ceilings of the machine and any contender.
 //
 // Usage: bench_gpu_memory [--device cuda:N] [--database FILE] [--minutes M] [--only REGEX] [--json FILE]
-//                         [--rounds N] [--held-out N] [--contender "NAME=COMMAND"]... [--first-calls N]
+//                         [--rounds N] [--contender "NAME=COMMAND"]... [--first-calls N]
 // --minutes is for tuning what the database lacks, all cases together. Then, family by family and `rounds` times, every
 // contender (see support/gpu_contender.h) and our own kernels in turn; a time is the median of the rounds. The error
-// beside it is the largest relative one that the tuner found when it verified the variant. --held-out: what the ranges
-// of the RMS norm lose at that many sizes that were not tuned, against the best of their own candidates.
+// beside it is the largest relative one that the tuner found when it verified the variant.
 // --first-calls: nothing but the host time of the first calls of that many graphs that the database has, in a process
 // that has the device open.
 #include <algorithm>
@@ -36,7 +35,7 @@ using bench::GpuTimer;
 struct Options {
   std::string device = "cuda:0", database = "gpu_memory.db", only = ".", json;
   double minutes = 10;
-  int rounds = 2, held_out = 0, first_calls = 0;
+  int rounds = 2, first_calls = 0;
   std::vector<Contender> contenders;
 };
 
@@ -176,7 +175,6 @@ Options parse(int argc, char** argv) {
     else if (name == "--only") options.only = value;
     else if (name == "--json") options.json = value;
     else if (name == "--rounds") options.rounds = std::max(1, std::stoi(value));
-    else if (name == "--held-out") options.held_out = std::stoi(value);
     else if (name == "--first-calls") options.first_calls = std::stoi(value);
     else if (name == "--contender" && value.find('=') != std::string::npos)
       options.contenders.emplace_back(value.substr(0, value.find('=')), value.substr(value.find('=') + 1));
@@ -207,58 +205,6 @@ std::map<std::string, std::string> tune_all(const std::vector<Case>& cases, cons
     left_s = std::max(1.0, left_s - std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count());
   }
   return failures;
-}
-
-/// Sizes that were not tuned, spread over the range by ratio.
-std::vector<std::int64_t> held_out_sizes(int count, std::int64_t least, std::int64_t most, const std::vector<Bindings>& tuned) {
-  std::vector<std::int64_t> out;
-  const double ratio = std::log(static_cast<double>(most) / static_cast<double>(least));
-  for (int i = 0; i < count; ++i) {
-    auto size = static_cast<std::int64_t>(std::lround(static_cast<double>(least) * std::exp(ratio * (i + 0.5) / count)));
-    const auto is_taken = [&](std::int64_t n) {
-      return std::find(out.begin(), out.end(), n) != out.end() ||
-             std::any_of(tuned.begin(), tuned.end(), [&](const Bindings& b) { return b.begin()->second == n; });
-    };
-    while (size <= most && is_taken(size)) ++size;
-    if (size <= most) out.push_back(size);
-  }
-  return out;
-}
-
-/// What the variants that serve a range of one symbol lose at sizes that were not tuned.
-Status print_held_out(const std::vector<Case>& cases, const Options& options, GpuTimer& timer, const Runtime& runtime,
-                      const bench::Database& database) {
-  const auto first = std::find_if(cases.begin(), cases.end(), [](const Case& c) { return c.sizes.size() == 1 && c.links == 1; });
-  if (first == cases.end() || options.held_out <= 0) return Unit{};
-  std::vector<Bindings> tuned;
-  for (const Case& c : cases)
-    if (c.graph == first->graph) tuned.push_back(c.sizes);
-  LW_TRY(const Graph graph, Graph::parse(first->graph, first->family));
-  LW_TRY(const Plan plan, runtime.plan(graph.name()));
-  const Symbol& symbol = plan.spec().symbols.front();
-  LW_TRY(const std::vector<Plan> rivals, database.rivals_of(plan.spec(), timer.device()));
-  double sum = 0, worst = 0;
-  std::int64_t worst_size = 0, count = 0;
-  std::map<std::string, int> serving;
-  for (const std::int64_t size : held_out_sizes(options.held_out, symbol.lo, symbol.hi, tuned)) {
-    const std::vector<std::int64_t> symbols{size, 0};
-    LW_TRY(const bench::GpuTime own, timer.time_plan(plan, symbols, {.cold = true}));
-    double best = own.median_us;
-    for (const Plan& rival : rivals)
-      if (const auto time = timer.time_plan(rival, symbols, {.cold = true}); time.ok()) best = std::min(best, time->median_us);
-    const double loss = own.median_us / best - 1;
-    sum += loss;
-    ++count;
-    if (loss > worst) worst = loss, worst_size = size;
-    if (const auto choices = plan.choose({symbols.data(), 1}); choices.ok()) ++serving[choices->front().label];
-  }
-  if (count == 0) return Unit{};
-  std::printf("%s, %s in %lld..%lld: %zu variants serve %lld held-out sizes; against the best of %zu candidates at each: mean loss %.2f %%, "
-              "worst %.2f %% at %lld\n",
-              first->family.c_str(), symbol.name.c_str(), static_cast<long long>(symbol.lo), static_cast<long long>(symbol.hi),
-              serving.size(), static_cast<long long>(count), rivals.size(), sum / static_cast<double>(count) * 100, worst * 100,
-              static_cast<long long>(worst_size));
-  return Unit{};
 }
 
 /// What a program waits for that has its kernels in a database: opening it, plans, loading, and the first run of each.
@@ -325,8 +271,6 @@ Status run(Options options) {
       }
     }
   print_table(rows, options);
-  if (const Status held_out = print_held_out(cases, options, timer, runtime, database); !held_out.ok())
-    std::printf("held-out sizes: %s\n", held_out.error().message().c_str());
   if (!options.json.empty()) write_json(rows, options);
   return Unit{};
 }

@@ -26,6 +26,17 @@ std::string format_utc_now() {
   return text;
 }
 
+Error explain_no_lock(int system_error, const std::string& lock_path) {
+  constexpr std::string_view kAsked = "take the writer's lock";
+  if (system_error != ENOENT) return make_system_error(system_error, kAsked, lock_path);
+  const std::string folder = std::filesystem::path(lock_path).parent_path().string();
+  std::error_code ignored;
+  // A folder that is there and takes no files: /proc is one.
+  if (std::filesystem::is_directory(folder, ignored))
+    return make_file_error(ErrorCode::db_read_only, kAsked, "no file can be made in " + folder, lock_path, "a folder that takes files");
+  return make_file_error(ErrorCode::not_found, kAsked, "there is no folder " + folder, lock_path, "a folder that is there");
+}
+
 std::string read_holder(int descriptor) {
   char text[512];
   ssize_t bytes = pread(descriptor, text, sizeof text, 0);
@@ -59,7 +70,7 @@ Result<std::unique_ptr<FileLock>> FileLock::take(const std::string& path, const 
   std::string lock_path = find_lock_path(path);
   // CLOEXEC: a compiler or worker started by the holder must not keep the lock after the holder's death.
   int descriptor = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor < 0) return make_system_error(errno, "take the writer's lock", lock_path);
+  if (descriptor < 0) return explain_no_lock(errno, lock_path);
   std::unique_ptr<FileLock> lock(new FileLock(descriptor));
   auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
   while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {

@@ -13,7 +13,7 @@ Result<DeviceChoice> parse_device(const std::string& text) {
     return Error{.code = ErrorCode::bad_argument,
                  .asked = "use the device `" + text + "`",
                  .found = std::move(found),
-                 .works = "cpu, cuda or cuda:N; +reused for buffers that stay in the caches"};
+                 .works = "cpu, cuda or cuda:N with N = 0, 1, 2, ...; +reused for buffers that stay in the caches"};
   };
   std::size_t at = std::min(text.find('+'), text.size());
   choice.base = text.substr(0, at);
@@ -21,6 +21,7 @@ Result<DeviceChoice> parse_device(const std::string& text) {
     const std::size_t end = std::min(text.find('+', at + 1), text.size());
     const std::string word = text.substr(at + 1, end - at - 1);
     at = end;
+    if ((choice.reused && word == "reused") || (choice.has_faults && word.starts_with("faults"))) return refuse("`+" + word + "` a second time");
     if (word == "reused") {
       choice.reused = true;
     } else if (word == "faults" || word.starts_with("faults:")) {
@@ -31,7 +32,7 @@ Result<DeviceChoice> parse_device(const std::string& text) {
     }
   }
   if (choice.base != "cpu" && !runtime::parse_cuda_name(choice.base))
-    return refuse("there is no such device");
+    return refuse("no device has this name");
   if (choice.base == "cpu" && choice.reused) return refuse("`+reused` on the CPU");
   return choice;
 }

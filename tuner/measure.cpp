@@ -137,7 +137,8 @@ Status WorkerDevice::ensure_worker() {
     const Step opened = open_gpu();
     if (opened.outcome == Outcome::ok) return Unit{};
     known_generation_ = -1;
-    return Error{.code = opened.code, .asked = "measure on " + settings_.device, .found = opened.detail};
+    return Error{.code = opened.code, .asked = "measure on " + settings_.device, .found = opened.detail,
+                 .works = "a GPU that answers and has memory left; nvidia-smi may say more"};
   }
   json zones = json::array();
   for (const Case& c : cases_) {

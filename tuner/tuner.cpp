@@ -8,6 +8,7 @@
 #include "db/canonical.h"
 #include "db/query.h"
 #include "db/record.h"
+#include "src/codegen/cuda/nvrtc.h"
 #include "src/driver/planner.h"
 #include "src/graph/group.h"
 #include "src/support/digest.h"
@@ -64,6 +65,13 @@ struct Demand {
   std::vector<ShapeCount> shapes;
 };
 
+/// Without its compiler every candidate for a GPU would fail, and stay in the database as one that does.
+Status check_compiler(const Target& target) {
+  if (target.kind != TargetKind::cuda) return Unit{};
+  LW_TRY([[maybe_unused]] const codegen::Nvrtc* nvrtc, codegen::Nvrtc::shared());
+  return Unit{};
+}
+
 /// A run from its first or its next process to its end.
 class Session {
  public:
@@ -73,6 +81,7 @@ class Session {
         interruption_(interruption) {}
 
   Result<TuneReport> run(const std::string& existing_run) {
+    LW_CHECK(check_compiler(state_.options.target));
     {
       const Interruption::Away away(&interruption_);
       LW_TRY(device_, bench_.make_device(state_.options));

@@ -35,6 +35,9 @@ struct Workbench {
 };
 /// The compiler and the device that `TuneOptions::device` names.
 Workbench make_workbench();
+/// What to say before code is compiled for `target` where the driver is for an older major version of CUDA than the compiler: it may
+/// refuse such code when it is loaded. Else empty.
+std::string describe_older_driver(const Target& target);
 
 Result<std::vector<TuneReport>> tune_all_with(const Workbench& bench, const std::vector<TuneJob>& jobs,
                                               const TuneOptions& options, const TuneObserver& observer,

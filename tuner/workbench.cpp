@@ -86,6 +86,15 @@ db::ToolchainRow describe_toolchain(const TuneOptions& options) {
 
 }  // namespace
 
+std::string describe_older_driver(const Target& target) {
+  if (target.kind != TargetKind::cuda) return {};
+  const auto nvrtc = codegen::Nvrtc::shared();
+  const auto driver = runtime::CudaDriver::shared();
+  if (!nvrtc.ok() || !driver.ok() || (*driver)->version / 1000 >= (*nvrtc)->version() / 1000) return {};
+  return "the driver is for CUDA " + (*driver)->version_text() + " and the compiler is NVRTC " + (*nvrtc)->version_text() + " (" + (*nvrtc)->path() +
+         "): the driver may refuse its code; LOOPWRIGHT_LIBNVRTC can name one that is not newer than the driver";
+}
+
 Workbench make_workbench() {
   return {.make_device = make_device,
           .make_subject = make_subject,

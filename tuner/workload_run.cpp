@@ -41,7 +41,9 @@ void WorkloadRun::tell(const std::string& phase, bool event) {
 }
 
 void WorkloadRun::blame(Outcome outcome, const std::string& detail) {
-  if (outcome == Outcome::ok || !result_.why_not.empty()) return;
+  // What a template does not take is no reason where something else was tried and failed.
+  const bool was_rejected = result_.why_not.starts_with(name(Outcome::rejected));
+  if (outcome == Outcome::ok || !(result_.why_not.empty() || (was_rejected && outcome != Outcome::rejected))) return;
   result_.why_not = std::string(name(outcome)) + ": " + detail.substr(0, detail.find('\n'));
 }
 

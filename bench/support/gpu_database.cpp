@@ -25,6 +25,13 @@ double Database::find_error(const std::string& workload, const std::string& labe
   return worst;
 }
 
+std::set<Bindings> Database::probes_of(const std::string& workload) const {
+  std::set<Bindings> out;
+  if (const auto probes = query_.list_probes(workload); probes.ok())
+    for (const db::ProbeRow& probe : *probes) out.insert(probe.values);
+  return out;
+}
+
 Result<std::vector<Plan>> Database::rivals_of(const PlanSpec& spec, const std::shared_ptr<const runtime::Device>& device) const {
   std::vector<Plan> out;
   if (spec.kernels.size() != 1) return out;

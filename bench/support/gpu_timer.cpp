@@ -8,6 +8,7 @@
 #include <random>
 
 #include "src/codegen/cuda/nvrtc.h"
+#include "tuner/values.h"
 
 namespace loopwright::bench {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 namespace cuda = runtime::cuda;
 
 constexpr double kReplayNs = 250e3;
-constexpr std::size_t kMaxSets = 256, kReplays = 21;
+constexpr std::size_t kMaxSets = 256, kReplays = 21, kTurns = 3, kReplaysOfTurn = 5;
 constexpr std::int64_t kAlignment = 256;
 
 /// One 16-byte vector a thread where something is written; many loads in flight where not.
@@ -88,6 +89,21 @@ std::vector<std::int64_t> tensor_bytes(const Plan& plan, const std::vector<std::
     bytes.push_back(span_of(tensor, symbols.data()));
   }
   return bytes;
+}
+
+/// Of each tensor |found - expected| / |expected|; infinite where a number is missing.
+double largest_difference(const std::vector<std::vector<double>>& found, const std::vector<std::vector<double>>& expected) {
+  double largest = 0;
+  for (std::size_t t = 0; t < expected.size(); ++t) {
+    double difference = 0, size = 0;
+    for (std::size_t i = 0; i < expected[t].size(); ++i) {
+      if (!std::isfinite(found[t][i])) return INFINITY;
+      difference += (found[t][i] - expected[t][i]) * (found[t][i] - expected[t][i]);
+      size += expected[t][i] * expected[t][i];
+    }
+    if (difference > 0) largest = std::max(largest, std::sqrt(difference / size));
+  }
+  return largest;
 }
 
 double quantile(std::vector<double> values, double q) {
@@ -216,6 +232,65 @@ Result<GpuTime> GpuTimer::time_plan(const Plan& plan, const std::vector<std::int
   LW_TRY(GpuTime found, time(launch, memory->sets));
   for (double* us : {&found.median_us, &found.p10_us, &found.p90_us}) *us /= how.links;
   return found;
+}
+
+Result<std::vector<std::vector<double>>> GpuTimer::results_of(const Plan& plan, const std::vector<std::int64_t>& symbols, const std::vector<std::int64_t>& bytes, const Memory& memory) {
+  const runtime::CudaDriver& driver = device_->driver();
+  std::vector<void*> pointers(bytes.size());
+  for (std::size_t t = 0; t < bytes.size(); ++t) {
+    pointers[t] = memory.at(0, t);
+    if (plan.spec().tensors[t].role == ArgRole::output) driver.fill(memory.base + memory.offsets[t], 0xff, static_cast<std::size_t>(bytes[t]), stream_);
+  }
+  if (plan.launch(pointers.data(), symbols.data(), stream_) != ErrorCode::ok) return failed(cuda::kInvalidValue);
+  std::vector<std::vector<double>> out;
+  for (std::size_t t = 0; t < bytes.size(); ++t) {
+    const PlanTensor& tensor = plan.spec().tensors[t];
+    if (tensor.role != ArgRole::output) continue;
+    std::vector<std::uint8_t> host(static_cast<std::size_t>(bytes[t]));
+    cuda::Status status = driver.copy_to_host(host.data(), memory.base + memory.offsets[t], host.size(), stream_);
+    if (status == cuda::kSuccess) status = driver.wait_stream(stream_);
+    if (status != cuda::kSuccess) return failed(status);
+    // A prime step sees all rows and columns of large results.
+    const std::int64_t count = bytes[t] / size_bytes(tensor.dtype), step = count > 100'000 ? 97 : 1;
+    auto& values = out.emplace_back();
+    for (std::int64_t i = 0; i < count; i += step) values.push_back(tuner::read_element(tensor.dtype, host.data(), i));
+  }
+  return out;
+}
+
+Result<std::vector<ComparedTime>> GpuTimer::time_plans(const std::vector<const Plan*>& plans, const std::vector<std::int64_t>& symbols, How how) {
+  const std::vector<std::int64_t> bytes = tensor_bytes(*plans.front(), symbols);
+  LW_TRY(const auto memory, make_plan_sets(*plans.front(), bytes, how.cold));
+  std::vector<ComparedTime> out(plans.size());
+  std::vector<std::vector<double>> samples(plans.size());
+  std::vector<cuda::GraphExec> execs(plans.size());
+  LW_TRY(const auto expected, results_of(*plans.front(), symbols, bytes, *memory));
+  std::vector<void*> pointers(bytes.size());
+  const auto sets = static_cast<std::int64_t>(memory->sets);
+  std::vector<std::int64_t> calls(plans.size());
+  for (std::size_t p = 0; p < plans.size(); ++p) {
+    const auto queue = [&](std::int64_t set) {
+      for (std::size_t t = 0; t < pointers.size(); ++t) pointers[t] = memory->at(static_cast<std::size_t>(set), t);
+      return plans[p]->launch(pointers.data(), symbols.data(), stream_);
+    };
+    const auto found = results_of(*plans[p], symbols, bytes, *memory);
+    if (!found.ok()) continue;
+    out[p].difference = largest_difference(*found, expected);
+    double one_ns = 0;
+    if (clock_->estimate(queue, sets, one_ns) != cuda::kSuccess) continue;
+    calls[p] = tuner::ReplayClock::count_calls(one_ns, kReplayNs, sets);
+    if (clock_->capture(queue, sets, calls[p], execs[p]) != cuda::kSuccess) execs[p] = nullptr;
+  }
+  cuda::Status status = execs.front() == nullptr ? cuda::kInvalidValue : clock_->warm_up(execs.front());
+  for (std::size_t round = 0; round < kTurns && status == cuda::kSuccess; ++round)
+    for (std::size_t p = 0; p < plans.size() && status == cuda::kSuccess; ++p)
+      if (execs[p] != nullptr) status = clock_->measure(execs[p], calls[p], kReplaysOfTurn, samples[p]);
+  for (std::size_t p = 0; p < plans.size(); ++p) {
+    if (execs[p] != nullptr) device_->driver().destroy_graph_exec(execs[p]);
+    if (!samples[p].empty()) out[p].median_us = 1e-3 * quantile(samples[p], 0.5);
+  }
+  if (status != cuda::kSuccess) return failed(status);
+  return out;
 }
 
 Result<double> GpuTimer::first_launch_ms(const Plan& plan, const std::vector<std::int64_t>& symbols) {

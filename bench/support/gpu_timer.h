@@ -18,6 +18,10 @@ struct GpuTime {
   double median_us = 0, p10_us = 0, p90_us = 0;
   int calls = 0;  ///< launches in one replay
 };
+struct ComparedTime {
+  double median_us = 0;   ///< 0: it did not run
+  double difference = 0;  ///< of its results from the first plan's, relative to these, over all of one tensor; the largest
+};
 
 class GpuTimer {
  public:
@@ -28,6 +32,8 @@ class GpuTimer {
   };
   /// Of one call. Links need a first and a last tensor of the same size.
   Result<GpuTime> time_plan(const Plan& plan, const std::vector<std::int64_t>& symbols, How how);
+  /// Of plans with the same tensors, in turn on the same memory.
+  Result<std::vector<ComparedTime>> time_plans(const std::vector<const Plan*>& plans, const std::vector<std::int64_t>& symbols, How how);
   /// Host time from a plan's first launch, which loads what it needs, to its end, in ms. Its tensors were there before.
   Result<double> first_launch_ms(const Plan& plan, const std::vector<std::int64_t>& symbols);
   const std::shared_ptr<const runtime::CudaDevice>& device() const { return device_; }
@@ -46,6 +52,8 @@ class GpuTimer {
   Result<std::shared_ptr<Memory>> make_sets(const std::vector<std::int64_t>& bytes, bool cold,
                                             const std::function<void(std::size_t, std::uint8_t*)>& fill);
   Result<GpuTime> time(const Launch& launch, std::size_t sets);
+  /// What a plan writes into its outputs on the first set, as numbers.
+  Result<std::vector<std::vector<double>>> results_of(const Plan& plan, const std::vector<std::int64_t>& symbols, const std::vector<std::int64_t>& bytes, const Memory& memory);
   Result<GpuTime> time_ceiling(const std::string& kernel, std::int64_t bytes);
   Error failed(runtime::cuda::Status status) const;
 

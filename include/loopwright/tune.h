@@ -62,7 +62,7 @@ struct TunedWorkload {
   double gain_random = 1, gain_evolution = 1; ///< speed-up over the default found by each part of the search
   bool complete = false;
   bool compared = false;           ///< default_ns and best_ns are from the same rounds at the same shape
-  std::string why_not;             ///< first outcome that was not ok, with its error, where best_ns is 0
+  std::string why_not;             ///< where best_ns is 0: the first failure that was no rejection, else the first rejection
 };
 struct TuneReport {
   std::string run;                 ///< digest of the run row; any unambiguous prefix resumes it

@@ -6,11 +6,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <utility>
 
 #include "db/query.h"
 #include "loopwright/runtime.h"
 #include "src/cli/output.h"
 #include "src/support/digest.h"
+#include "tuner/tuner.h"
 
 namespace loopwright::cli {
 namespace {
@@ -25,6 +27,7 @@ extern "C" void note_interrupt(int) {
 
 Exit exit_code(const Error& error) {
   switch (error.code) {
+    case ErrorCode::unsupported:  // a library, a file or a program of a version that does not do
     case ErrorCode::unsupported_target: return kUsage;
     case ErrorCode::no_variant:
     case ErrorCode::no_template: return kNoVariant;
@@ -117,6 +120,12 @@ void add_device_option(CLI::App* command, std::string& device) {
 }
 
 Result<Target> find_target(const std::string& device) { return device_target(device.substr(0, device.find('+'))); }
+
+void note_older_driver(const Target& target, const Context& context) {
+  static bool is_said = false;
+  const std::string doubt = tuner::describe_older_driver(target);
+  if (!doubt.empty() && !std::exchange(is_said, true)) print_note(doubt, context.json);
+}
 
 const CLI::Validator kCount(
     [](std::string& text) {

@@ -63,6 +63,9 @@ void add_device_option(CLI::App* command, std::string& device);
 /// What a device as named by it (`+reused` and the like left out) runs code for.
 Result<Target> find_target(const std::string& device);
 
+/// Says on standard error that a driver is older than the compiler, where it is; once.
+void note_older_driver(const Target& target, const Context& context);
+
 /// For options that count something.
 extern const CLI::Validator kCount;
 

@@ -89,6 +89,7 @@ Result<std::vector<ComparisonRow>> compare_default_and_tuned(const Graph& graph,
                                                              const Context& context) {
   LW_TRY(const Target target, find_target(device));
   LW_TRY(const tuner::DeviceChoice choice, tuner::parse_device(device));
+  note_older_driver(target, context);
   LW_TRY(const Plan plain, make_plan(graph, {.target = target, .databases = {}, .on_miss = OnMiss::jit, .device = choice.base}));
   LW_TRY(const Runtime runtime, Runtime::open({.databases = databases, .on_miss = OnMiss::fallback, .device = choice.base}));
   for (const std::string& note : runtime.notes()) print_note(note, context.json);

@@ -254,7 +254,7 @@ void add_exchange(CLI::App& db, Context& context) {
 
 Result<Exit> run_rebuild(TuneOptions options, const Context& context) {
   const Result<Target> target = find_target(options.device);
-  if (target.ok()) options.target = *target;
+  if (target.ok()) options.target = *target, note_older_driver(*target, context);
   // Without any GPU what is of one can still be compiled.
   else if (options.device.starts_with("cpu") || runtime::list_cuda_devices().ok()) return target.error();
   options.command_line = context.command_line;
@@ -271,10 +271,11 @@ Result<Exit> run_rebuild(TuneOptions options, const Context& context) {
   for (const RebuiltVariant& v : report.variants)
     table.add({digest_cell(v.workload), v.label, v.ranges, {v.served ? "yes" : "no", v.served}, v.note});
   if (context.json) print_json(table.to_json());
-  else if (report.variants.empty()) fmt::print("every winner has verified code of this machine\n");
+  else if (report.variants.empty())
+    fmt::print("every winner has verified code of {}\n", report.unverified_why.empty() ? "this machine" : "the device that it is of");
   else fmt::print("{}", table.text());
   if (report.unverified_why.empty()) return report.cancelled ? kPartial : kOk;
-  print_note("nothing was verified: " + report.unverified_why, context.json);
+  print_note((report.variants.empty() ? "there was nothing to build: " : "nothing was verified: ") + report.unverified_why, context.json);
   return report.variants.empty() ? kOk : kPartial;
 }
 

@@ -31,6 +31,7 @@ Result<Exit> run_once(const RunArguments& a, const Context& context) {
                          : a.on_miss == "default" ? OnMiss::fallback
                                                   : OnMiss::jit;
   LW_TRY(const Target target, device_target(a.device));
+  note_older_driver(target, context);
   note_unreadable(a.databases, context);
   const Result<Plan> made =
       make_plan(graph, {.target = target, .databases = a.databases, .on_miss = on_miss, .device = a.device});

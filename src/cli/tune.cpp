@@ -60,6 +60,7 @@ TuneStop stop_at_once(ProgressView& view, const std::string& database, const Con
 using Tuning = std::function<Result<std::vector<TuneReport>>(const TuneOptions&, const TuneObserver&, const TuneStop&)>;
 Result<std::vector<TuneReport>> watch(TuneOptions options, double budget_s, const Context& context, const Tuning& go) {
   LW_TRY(options.target, find_target(options.device));
+  note_older_driver(options.target, context);
   options.budget_s = budget_s;
   options.command_line = context.command_line;
   ProgressView view(ProgressView::choose(context.json, context.plain));

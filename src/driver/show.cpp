@@ -14,6 +14,15 @@
 namespace loopwright {
 namespace {
 
+/// Whether the text of a kernel comes of it; nothing is compiled.
+Status check_emits(const driver::Scheduled& scheduled, const Target& target) {
+  LW_TRY(const ir::Kernel emittable, driver::lower_kernel(scheduled.kernel, target));
+  if (target.kind != TargetKind::cuda) return Unit{};
+  const Result<codegen::CudaText> text = codegen::emit_cuda(emittable, target, "kernel");
+  return text.ok() ? Status(Unit{}) : Status(text.error());
+}
+
+/// The trace's, the named template's, or that of the first template that code comes of: what serves as the default.
 Result<driver::Scheduled> schedule(const driver::Job& job, const ShowOptions& options) {
   if (!options.trace.empty()) return driver::replay(job, options.trace);
   std::string names;
@@ -23,8 +32,10 @@ Result<driver::Scheduled> schedule(const driver::Job& job, const ShowOptions& op
     if (!options.template_name.empty() && options.template_name != t->name) continue;
     Space space(options.picks);
     Result<driver::Scheduled> scheduled = driver::run_template(job, *t, space, options.target);
-    if (scheduled.ok() || !options.template_name.empty()) return scheduled;
-    rejection = scheduled.error();
+    if (!options.template_name.empty()) return scheduled;
+    const Status emits = scheduled.ok() ? check_emits(*scheduled, options.target) : Status(scheduled.error());
+    if (emits.ok()) return scheduled;
+    rejection = emits.error();
   }
   if (rejection) return *rejection;
   return Error{ErrorCode::no_template, "template " + options.template_name,

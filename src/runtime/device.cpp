@@ -28,8 +28,8 @@ Result<Target> device_target(const std::string& device) {
   if (device == "cpu") return host_target();
   const auto ordinal = runtime::parse_cuda_name(device);
   if (!ordinal)
-    return Error{ErrorCode::bad_argument, "the target of the device " + device, "no such kind of device", "",
-                 "cpu, cuda or cuda:N"};
+    return Error{ErrorCode::bad_argument, "the target of the device " + device, "no device has this name", "",
+                 "cpu, cuda or cuda:N with N = 0, 1, 2, ..."};
   LW_TRY(const runtime::CudaDriver* driver, runtime::CudaDriver::shared());
   LW_TRY(const runtime::CudaInfo info, runtime::describe_cuda_device(*driver, *ordinal));
   return info.target;
@@ -59,6 +59,7 @@ std::optional<int> parse_cuda_name(std::string_view name) {
   if (name == "cuda") return 0;
   int ordinal = 0;
   if (!name.starts_with("cuda:")) return std::nullopt;
+  if (name.size() > 6 && name[5] == '0') return std::nullopt;  // one name for a device: `cuda:01` would be a second
   const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), ordinal);
   const bool whole = error == std::errc() && end == name.data() + name.size() && ordinal >= 0;
   return whole ? std::optional<int>(ordinal) : std::nullopt;
@@ -67,8 +68,8 @@ std::optional<int> parse_cuda_name(std::string_view name) {
 Result<std::shared_ptr<const Device>> open_device(const std::string& name, int workers) {
   if (name == "cpu") return workers == 0 ? shared_cpu_device() : make_cpu_device(workers);
   if (const auto ordinal = parse_cuda_name(name)) return open_cuda_device(*ordinal);
-  return Error{ErrorCode::bad_argument, "open the device " + name, "no such kind of device", "",
-               "cpu, cuda or cuda:N"};
+  return Error{ErrorCode::bad_argument, "open the device " + name, "no device has this name", "",
+               "cpu, cuda or cuda:N with N = 0, 1, 2, ..."};
 }
 
 Result<std::shared_ptr<const Device>> open_device_for(const Target& target) {

@@ -1,5 +1,8 @@
 // Memory-bound families on the device against the interpreter: clusters, words between blocks, places, and launches that
 // begin while the one before ends. Few and small, so that compute-sanitizer ends on them soon.
+#include <algorithm>
+#include <map>
+
 #include "src/driver/build.h"
 #include "src/graph/group.h"
 #include "tests/device/device_test_support.h"
@@ -77,6 +80,66 @@ class Families : public OnGpu {
     EXPECT_FALSE(difference.has_value()) << text << *difference << "\n" << scheduled->trace;
   }
 
+  cuda::Address reserve(std::size_t bytes, std::uint8_t content) {
+    cuda::Address a = 0;
+    if (driver().allocate(&a, bytes) != cuda::kSuccess) return 0;
+    memory_.push_back(a);
+    EXPECT_EQ(driver().fill(a, content, bytes, nullptr), cuda::kSuccess);
+    return a;
+  }
+
+  template <class T>
+  T read(cuda::Address at) const {
+    T value{};
+    EXPECT_EQ(driver().copy_to_host(&value, at, sizeof value, nullptr), cuda::kSuccess);
+    EXPECT_EQ(driver().wait_stream(nullptr), cuda::kSuccess);
+    return value;
+  }
+
+  /// Elements of a large input that are not zero: on both sides of 2^31 and at the ends.
+  static std::map<std::int64_t, std::int8_t> list_marks(std::int64_t count) {
+    constexpr std::int64_t kEdge = 1LL << 31;
+    return {{0, 3}, {1, 5}, {kEdge - 1, 7}, {kEdge, 11}, {kEdge + 1, 13}, {count - 1, 17}};
+  }
+
+  /// Where the default of `family` for one input i8 of `count` elements, zero but for the marks, put its output, which was all ones
+  /// before; 0 when the memory is not free.
+  cuda::Address run_large(const std::string& family, const std::string& text, std::int64_t count) {
+    const auto graph = Graph::parse("graph g\n" + text, "test");
+    EXPECT_TRUE(graph.ok()) << graph.error().message();
+    const auto groups = graph::group_ops(*graph);
+    EXPECT_EQ(groups.size(), 1u) << text;
+    const auto job = driver::make_job(graph::make_workload(groups[0].graph));
+    const Target& target = device().target();
+    const Template& chosen = *driver::templates_for(*job, target).front();
+    EXPECT_EQ(chosen.name, family);
+    Space space;
+    const auto scheduled = driver::run_template(*job, chosen, space, target);
+    EXPECT_TRUE(scheduled.ok()) << scheduled.error().message();
+    const auto artifact = driver::build(*scheduled, target);
+    EXPECT_TRUE(artifact.ok()) << artifact.error().message();
+    const auto loaded = device().load(*artifact);
+    EXPECT_TRUE(loaded.ok()) << loaded.error().message();
+    cuda::Address output = 0;
+    std::vector<void*> buffers;
+    for (const ArtifactArg& a : artifact->args) {
+      const cuda::Address at = reserve(workspace_bytes(a, {}), a.role == ArgRole::input || a.zeroed ? 0 : 0xff);
+      if (at == 0) return 0;
+      if (a.role == ArgRole::output) output = at;
+      const auto marks = a.role == ArgRole::input ? list_marks(count) : std::map<std::int64_t, std::int8_t>{};
+      for (const auto& [position, value] : marks) {
+        EXPECT_EQ(driver().copy_to_device(at + static_cast<cuda::Address>(position), &value, 1, nullptr), cuda::kSuccess);
+      }
+      buffers.push_back(reinterpret_cast<void*>(at));
+    }
+    EXPECT_EQ(driver().wait_stream(nullptr), cuda::kSuccess);
+    runtime::KernelCall call;
+    call.buffers = buffers.data();
+    EXPECT_EQ(device().launch(**loaded, call), ErrorCode::ok) << device().describe_failure();
+    EXPECT_EQ(device().wait(nullptr), ErrorCode::ok) << device().describe_failure();
+    return output;
+  }
+
   static std::size_t workspace_bytes(const ArtifactArg& a, const std::vector<std::int64_t>& symbols) {
     std::int64_t count = 1;
     for (const SizeExpr& extent : a.shape) count *= extent.evaluate(symbols.data());
@@ -139,6 +202,48 @@ TEST_F(Families, empty_tensors_give_what_nothing_gives) {
   check("symbol n in 0..900\ninput x: f32[n, 40]\noutput y = sum(x, axes=[0])\n", {{"s0", 0}});
   check("symbol n in 0..900\ninput x: bf16[3, n]\noutput y = reduce_max(x, axes=[-1])\n", {{"s0", 0}});
   check("symbol n in 0..900\ninput x: f32[n, 40]\noutput y = permute(x, axes=[1, 0])\n", {{"s0", 0}});
+}
+
+constexpr std::int64_t kLargeRows = 46400;  // of as many columns: more than 2^31 elements
+
+TEST_F(Families, elements_beyond_two_to_the_31_agree) {
+  const std::int64_t count = (1LL << 31) + 4096;
+  const cuda::Address y = run_large("gpu_elementwise", "input x: i8[" + std::to_string(count) + "]\noutput y = add(x, x)\n", count);
+  if (y == 0) GTEST_SKIP() << "4.3 GB of device memory are not free";
+  const auto marks = list_marks(count);
+  for (const auto& [position, value] : marks)
+    for (std::int64_t i = std::max<std::int64_t>(position - 40, 0); i < std::min(position + 40, count); ++i)
+      EXPECT_EQ(read<std::int8_t>(y + static_cast<cuda::Address>(i)), marks.contains(i) ? 2 * marks.at(i) : 0) << i;
+}
+
+TEST_F(Families, a_sum_of_more_than_two_to_the_31_elements_agrees) {
+  const std::int64_t count = (1LL << 31) + 4096;
+  const cuda::Address y = run_large("gpu_full_reduction", "input x: i8[" + std::to_string(count) + "]\noutput y = sum(cast(x, i32))\n", count);
+  if (y == 0) GTEST_SKIP() << "2.2 GB of device memory are not free";
+  EXPECT_EQ(read<std::int32_t>(y), 3 + 5 + 7 + 11 + 13 + 17);
+}
+
+TEST_F(Families, rows_beyond_two_to_the_31_elements_agree) {
+  const std::int64_t columns = 512, rows = (1LL << 22) + 8;
+  const cuda::Address y = run_large("gpu_row", "input x: i8[" + std::to_string(rows) + ", 512]\noutput y = sum(cast(x, i32), axes=[-1])\n", rows * columns);
+  if (y == 0) GTEST_SKIP() << "2.2 GB of device memory are not free";
+  std::map<std::int64_t, std::int32_t> sums;
+  for (const auto& [position, value] : list_marks(rows * columns)) sums[position / columns] += value;
+  for (const auto& [row, sum] : sums)
+    for (std::int64_t r = std::max<std::int64_t>(row - 9, 0); r < std::min(row + 9, rows); ++r)
+      EXPECT_EQ(read<std::int32_t>(y + 4 * static_cast<cuda::Address>(r)), sums.contains(r) ? sums.at(r) : 0) << r;
+}
+
+TEST_F(Families, a_transpose_of_more_than_two_to_the_31_elements_agrees) {
+  const std::string n = std::to_string(kLargeRows);
+  const std::int64_t count = kLargeRows * kLargeRows;
+  const cuda::Address y = run_large("gpu_transpose", "input x: i8[" + n + ", " + n + "]\noutput y = permute(x, axes=[1, 0])\n", count);
+  if (y == 0) GTEST_SKIP() << "4.3 GB of device memory are not free";
+  std::map<std::int64_t, std::int8_t> there;
+  for (const auto& [position, value] : list_marks(count)) there[position % kLargeRows * kLargeRows + position / kLargeRows] = value;
+  for (const auto& [position, value] : there)
+    for (std::int64_t i = std::max<std::int64_t>(position - 40, 0); i < std::min(position + 40, count); ++i)
+      EXPECT_EQ(read<std::int8_t>(y + static_cast<cuda::Address>(i)), there.contains(i) ? there.at(i) : 0) << i;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Commands on a GPU, with the fake driver and the fake NVRTC: every kernel that is compiled is `doubles`, or what
 // LOOPWRIGHT_FAKE_KERNEL names.
+#include <chrono>
 #include <cstdlib>
 
 #include "tests/unit/cli/program.h"
@@ -116,6 +117,76 @@ TEST_F(GpuProgram, WithoutNvrtcOrWithAnOldOneItSaysWhatWouldWork) {
   refuse("LOOPWRIGHT_LIBNVRTC");
 }
 
+TEST_F(GpuProgram, TuningWithoutItsCompilerSaysSoAndStoresNoTrial) {
+  const auto refuse = [&](const char* words) {
+    const Ended e = run({"--json", "tune", twice(), "--device", "cuda:0", "--db", file("t.db"), "--budget", "30s", "--max-trials", "4"});
+    EXPECT_EQ(e.exit, 1) << e.err;
+    const json error = json::parse(e.err).at("error");
+    EXPECT_NE(error.dump().find(words), std::string::npos) << error;
+    EXPECT_NE(error.at("works"), "") << error;
+    EXPECT_EQ(run({"db", "export", file("t.db"), "--with-trials"}).out.find("\"trial\""), std::string::npos);
+  };
+  set("LOOPWRIGHT_FAKE_NVRTC_VERSION", "11");
+  refuse("NVRTC 12.0 or newer");
+  set("LOOPWRIGHT_LIBNVRTC", file("no_such_library.so"));
+  refuse("no_such_library.so");
+  set("LOOPWRIGHT_FAKE_NVRTC_VERSION", "13");
+  set("LOOPWRIGHT_LIBNVRTC", LOOPWRIGHT_FAKE_NVRTC_LIBRARY);
+  const std::string trials = run({"db", "export", tuned("t.db", "cuda:0"), "--with-trials"}).out;
+  EXPECT_NE(trials.find("\"trial\""), std::string::npos) << "nothing is known of it that would keep it from being tuned";
+}
+
+TEST_F(GpuProgram, ADriverThatDoesNotDoIsOneExitCodeWhateverIsWrong) {
+  for (const char* fake : {"devices=0", "init=100", "init=999", "version=11080"}) {
+    set("LOOPWRIGHT_FAKE_CUDA", fake);
+    for (const char* command : {"run", "tune"}) EXPECT_EQ(run({command, twice(), "--device", "cuda:0"}).exit, 1) << command << " " << fake;
+  }
+  set("LOOPWRIGHT_LIBCUDA", "libm.so.6");
+  EXPECT_EQ(run({"run", twice(), "--device", "cuda:0"}).exit, 1) << "a library without cuInit";
+}
+
+TEST_F(GpuProgram, ADriverOlderThanTheCompilerIsNotedBeforeAnythingIsCompiled) {
+  set("LOOPWRIGHT_FAKE_CUDA", "version=12080");
+  const std::string database = file("t.db");
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"tune", twice(), "--db", database, "--max-trials", "2", "--budget", "20s"}, {"run", twice()},
+                                                 {"bench", twice(), "--db", database, "--symbol", "n=7"}, {"db", "rebuild", database}}) {
+    std::vector<std::string> words = command;
+    words.insert(words.end(), {"--device", "cuda:0"});
+    for (const auto& [nvrtc, noted] : {std::pair("13", true), std::pair("12", false)}) {
+      set("LOOPWRIGHT_FAKE_NVRTC_VERSION", nvrtc);
+      const Ended e = run(words);
+      EXPECT_EQ(e.exit, 0) << command[0] << e.err;
+      EXPECT_EQ(e.err.find("driver is for CUDA 12.8 and the compiler is NVRTC 13.0") != std::string::npos, noted) << command[0] << e.err;
+    }
+  }
+}
+
+TEST_F(GpuProgram, ADeviceHasOneName) {
+  const std::string database = tuned("t.db", "cuda:0");
+  for (const std::string device : {"cuda:00", "cuda:01", "cuda:0+reused+reused"}) {
+    for (const std::vector<std::string>& command : {std::vector<std::string>{"tune", twice(), "--db", database}, {"bench", twice(), "--db", database}, {"run", twice()},
+                                                   {"db", "rebuild", database}, {"db", "doctor", database, "--canary", "1"}}) {
+      std::vector<std::string> words = command;
+      words.insert(words.begin(), "--json");
+      words.insert(words.end(), {"--device", device});
+      const Ended e = run(words);
+      EXPECT_EQ(e.exit, 1) << command[0] << " " << device << e.out;
+      EXPECT_NE(e.err.find(device), std::string::npos) << e.err;
+      EXPECT_NE(e.err.find("cuda:N with N = 0, 1, 2"), std::string::npos) << e.err;
+    }
+  }
+}
+
+TEST_F(GpuProgram, ADeviceThatNeverAnswersEndsTheRunAndBlamesNoCandidate) {
+  set("LOOPWRIGHT_FAKE_CUDA", "hanging=1");
+  const auto from = std::chrono::steady_clock::now();
+  const Ended e = run({"--json", "tune", twice(), "--device", "cuda:0", "--db", file("t.db"), "--budget", "3s"});
+  EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::seconds(20));
+  EXPECT_EQ(e.exit, 6) << e.out;
+  EXPECT_NE(e.err.find("does not answer"), std::string::npos) << e.err;
+  EXPECT_EQ(run({"db", "export", file("t.db"), "--with-trials"}).out.find("\"trial\""), std::string::npos);
+}
+
 TEST_F(GpuProgram, BenchTimesDefaultAndTunedOnTheDevice) {
   const std::string database = tuned("t.db", "cuda:1");
   for (const char* device : {"cuda:1", "cuda:0+reused"}) {
@@ -191,6 +262,11 @@ TEST_F(GpuProgram, RebuildWithoutAGpuCompilesAndSaysThatNothingWasVerified) {
   EXPECT_NE(note.find("nothing was verified"), std::string::npos) << note;
   EXPECT_NE(note.find("no_such_library.so"), std::string::npos) << note;
   EXPECT_EQ(run({"db", "export", mine}).out, before);
+  const Ended verified = run({"db", "rebuild", file("theirs.db"), "--device", "cuda"});
+  EXPECT_EQ(verified.exit, 0) << "nothing had to be built";
+  EXPECT_NE(verified.out.find("every winner has verified code"), std::string::npos) << verified.out;
+  EXPECT_EQ(verified.err.find("nothing was verified"), std::string::npos) << verified.err;
+  EXPECT_NE(verified.err.find("no_such_library.so"), std::string::npos) << verified.err;
   set("LOOPWRIGHT_LIBNVRTC", file("no_compiler.so"));
   for (const json& row : json::parse(run({"--json", "db", "rebuild", mine, "--device", "cuda"}).out))
     EXPECT_NE(row.at("note").get<std::string>().find("cannot be built"), std::string::npos) << row;

@@ -252,6 +252,15 @@ TEST_F(Program, AFileAtItsSizeLimitIsAFullDiskAndNoSignal) {
   EXPECT_EQ(json::parse(err.substr(err.rfind("{\"error\""))).at("error").at("code"), "db_full") << err;
 }
 
+TEST_F(Program, ADatabaseThatCannotBeMadeIsExitFour) {
+  const Ended e = run({"--json", "tune", small_graph(), "--db", "/proc/x.db", "--max-trials", "1"});
+  EXPECT_EQ(e.exit, 4) << e.err;
+  const json error = json::parse(e.err).at("error");
+  EXPECT_EQ(error.at("code"), "db_read_only");
+  EXPECT_EQ(error.at("works").get<std::string>().find("tune --db"), std::string::npos) << error;
+  EXPECT_EQ(run({"tune", small_graph(), "--db", file("no_such_folder") + "/x.db", "--max-trials", "1"}).exit, 1) << "a wrong path";
+}
+
 TEST_F(Program, ADamagedDatabaseIsExitFourWhoeverReadsIt) {
   const std::string database = write("damaged.db", std::string(4096, 'x'));
   for (const char* command : {"lookup", "explain", "bench"}) {

@@ -34,6 +34,19 @@ TEST(Defaults, TakeAnyAddressWhenNoneMayBeAssumed) {
   runtime::set_jit_hook(nullptr);
 }
 
+/// As for a default: a template may take a graph and the code generator not what it makes of it.
+TEST(Show, GoesOnToTheFirstTemplateThatCodeComesOf) {
+  const ShowOptions options{.target = *Target::parse("cuda:sm_90a")};
+  for (const char* body : {"softmax(concat(x, z, axis=1), axis=1)", "softmax(flip(x, axes=[1]), axis=1)", "softmax(pad(x, 0, low=[0, 3], high=[0, 2]), axis=1)"}) {
+    const auto graph = Graph::parse("graph g\ninput x: f32[9, 264]\ninput z: f32[9, 40]\noutput y = " + std::string(body) + "\noutput u = neg(z)\n");
+    ASSERT_TRUE(graph.ok()) << graph.error().message();
+    for (const Form form : {Form::trace, Form::emittable, Form::source}) {
+      const auto text = show(*graph, form, options);
+      EXPECT_TRUE(text.ok()) << body << (text.ok() ? "" : text.error().message());
+    }
+  }
+}
+
 TEST(Defaults, AreChosenForEachRangeOfASymbol) {
   const Target target = *Target::parse("cuda:sm_90a");
   const auto graph = Graph::parse("graph g\nsymbol t in 1..8192\ninput x: bf16[t, 2048]\ninput w: bf16[1024, 2048]\noutput y = matmul(x, w, transpose_b=true)\n");

@@ -168,6 +168,35 @@ TEST(Session, WhatHasNoValidCandidateSaysWhy) {
   EXPECT_TRUE(again->workloads[0].why_not.starts_with("wrong_result: ")) << again->workloads[0].why_not;
 }
 
+/// The first template takes nothing, the second is the synthetic one.
+class ChoosyBuilder : public testing::SyntheticBuilder {
+ public:
+  int template_count() const override { return 2; }
+  Result<Prepared> prepare(int index, Space& space, const Bindings& probe) const override {
+    if (index == 0) return Error{.code = ErrorCode::requirement_failed, .asked = "a template", .found = "it takes nothing"};
+    LW_TRY(Prepared prepared, SyntheticBuilder::prepare(index, space, probe));
+    prepared.template_index = index;
+    return prepared;
+  }
+};
+
+TEST(Session, WhatWasTriedAndFailedIsTheReasonAndNoRejection) {
+  for (const Outcome failure : {Outcome::crash, Outcome::timeout}) {
+    const TempFolder folder;
+    const auto times = [&](const Candidate&, const Bindings&) { return Recorded{failure, 1000.0}; };
+    Workbench bench = make_synthetic_workbench(times, 0.01);
+    bench.make_subject = [made = bench.make_subject](const graph::Workload& workload, const TuneOptions& options) {
+      Result<Subject> subject = made(workload, options);
+      subject->builder = std::make_unique<ChoosyBuilder>();
+      return subject;
+    };
+    const auto report = tune_with(bench, make_graph(false), make_options(folder, 40), {}, nullptr);
+    ASSERT_TRUE(report.ok());
+    EXPECT_EQ(report->workloads[0].outcomes.at(Outcome::rejected), 1);
+    EXPECT_TRUE(report->workloads[0].why_not.starts_with(std::string(name(failure)) + ": ")) << report->workloads[0].why_not;
+  }
+}
+
 std::vector<TuneJob> make_jobs() {
   Graph other("tripled");
   const Value x = *other.input("x", {.dtype = DType::f32, .shape = {32}});
