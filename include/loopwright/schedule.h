@@ -181,13 +181,15 @@ class Schedule {
   /// Factors of the products of f32 values that `loop`'s body sums up are rounded to tf32, in a kernel that allows it.
   void round_factors(const LoopId& loop);
   /// Copies staged in shared memory at `loop` become slots of rings, filled by the copy engine `depth` iterations ahead
-  /// of the tensor cores, which read them.
-  void ring(const LoopId& loop, std::int64_t depth);
+  /// of the tensor cores, or of the threads, which read them.
+  /// `async`: the threads that copy do so without waiting, `depth` - 1 iterations ahead.
+  void ring(const LoopId& loop, std::int64_t depth, bool async = false);
   /// A copy of a tile in shared memory to a parameter is done by the copy engine; `loop` is the outermost of its nest.
   void bulk(const LoopId& loop);
   /// The iterations of a grid loop are shared out among so many blocks, each of which does one after the other: with
-  /// `turns` above 1 (at thread_y) that many groups of threads have iterations of their own at the same time.
-  void persist(const LoopId& loop, std::int64_t blocks, std::int64_t turns = 1);
+  /// `turns` above 1 (at thread_y) that many groups of threads have iterations of their own at the same time. Returns the
+  /// loops over blocks, over what a block does in turn, and over turns.
+  std::vector<LoopId> persist(const LoopId& loop, std::int64_t blocks, std::int64_t turns = 1);
 
   /// Stores to an output that the kernel does not read go past the caches.
   void stream(const std::string& buffer);

@@ -60,6 +60,7 @@ std::string_view name(LoopKind kind) {
     case LoopKind::ring: return "ring";
     case LoopKind::bulk: return "bulk";
     case LoopKind::mma: return "mma";
+    case LoopKind::async: return "async";
   }
   throw_bug(__FILE__, __LINE__, "loop kind", std::to_string(static_cast<int>(kind)));
 }
@@ -68,7 +69,7 @@ bool is_grid(LoopKind kind) { return kind == LoopKind::grid_x || kind == LoopKin
 
 bool is_thread(LoopKind kind) { return kind == LoopKind::thread_x || kind == LoopKind::thread_y; }
 
-bool is_engine(LoopKind kind) { return kind == LoopKind::ring || kind == LoopKind::bulk || kind == LoopKind::mma; }
+bool is_engine(LoopKind kind) { return kind == LoopKind::ring || kind == LoopKind::bulk || kind == LoopKind::mma || kind == LoopKind::async; }
 
 bool is_unordered(LoopKind kind) {
   switch (kind) {

@@ -247,7 +247,7 @@ class KernelParser {
           in_.peek().text, {LoopKind::serial, LoopKind::unroll, LoopKind::vectorize, LoopKind::parallel, LoopKind::grid_x,
                              LoopKind::grid_y, LoopKind::grid_z, LoopKind::thread_x, LoopKind::thread_y,
                              LoopKind::cluster_x, LoopKind::across, LoopKind::last_block, LoopKind::ring,
-                             LoopKind::bulk, LoopKind::mma});
+                             LoopKind::bulk, LoopKind::mma, LoopKind::async});
       if (!parsed)
         return in_.unexpected("a loop", "serial, unroll, vectorize, parallel, an axis of a GPU or the end of the line");
       kind = *parsed;

@@ -222,8 +222,8 @@ void Schedule::round_factors(const LoopId& loop) {
   take(&step);
 }
 
-void Schedule::ring(const LoopId& loop, std::int64_t depth) {
-  const schedule::Step step = schedule::Ring{loop.name, depth};
+void Schedule::ring(const LoopId& loop, std::int64_t depth, bool async) {
+  const schedule::Step step = schedule::Ring{loop.name, depth, async};
   take(&step);
 }
 
@@ -237,9 +237,9 @@ void Schedule::load_ahead(const LoopId& loop) {
   take(&step);
 }
 
-void Schedule::persist(const LoopId& loop, std::int64_t blocks, std::int64_t turns) {
+std::vector<LoopId> Schedule::persist(const LoopId& loop, std::int64_t blocks, std::int64_t turns) {
   const schedule::Step step = schedule::Persist{loop.name, blocks, turns};
-  take(&step);
+  return as_loops(take(&step));
 }
 
 void Schedule::stream(const std::string& buffer) {
