@@ -348,7 +348,7 @@ TEST(CudaRowRing, agrees) {
       "graph g\ninput x: f32[300, 260]\ninput z: f32[300, 260]\noutput y = mul(softmax(x, axis=-1), "
       "layer_norm(z, eps=1e-5))\n");
   for (const std::int64_t depth : {2, 4})
-    check_family(graphs, graphs.size() + 6, "gpu_row",
+    check_family("gpu_row", graphs, graphs.size() + 6,
                  {{{"aligned", 1},
                    {"hold", 1},
                    {"keep_row", 1},
@@ -476,7 +476,7 @@ TEST(CudaPlainProduct, by_copies_ahead_agrees) {
   graphs.push_back(plain_product("f32[33, 260]", "f32[136, 260]", "input b: f32[136]\noutput y = max(linear(x, w, b), 0)\n"));
   graphs.push_back(plain_product("f32[400, 24]", "f32[400, 40]", "output y = matmul(permute(x, axes=[1, 0]), w)\n"));
   graphs.push_back(plain_product("f32[t, 101]", "f32[101, 70]", "output y = matmul(x, w)\n"));
-  for (const std::int64_t slots : {2, 3, 4}) check_family(graphs, graphs.size() + 3, "", {{{"thin", 0}, {"summands", 16}, {"slots", slots}}, "lw_copy_async_"});
+  for (const std::int64_t slots : {2, 3, 4}) check_family("gpu_matmul", graphs, graphs.size() + 3, {{{"thin", 0}, {"summands", 16}, {"slots", slots}}, "lw_copy_async_"});
 }
 
 /// One thin side, by warps on tensor cores: edges of every kind, mixed types, epilogues, rows of a symbol, batches.
