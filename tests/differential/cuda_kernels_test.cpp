@@ -348,7 +348,7 @@ TEST(CudaRowRing, agrees) {
       "graph g\ninput x: f32[300, 260]\ninput z: f32[300, 260]\noutput y = mul(softmax(x, axis=-1), "
       "layer_norm(z, eps=1e-5))\n");
   for (const std::int64_t depth : {2, 4})
-    check_family(graphs, graphs.size() + 6, "gpu_row",
+    check_family("gpu_row", graphs, graphs.size() + 6,
                  {{{"aligned", 1},
                    {"hold", 1},
                    {"keep_row", 1},
@@ -357,6 +357,17 @@ TEST(CudaRowRing, agrees) {
                    {"rows", 1},
                    {"resident", 1}},
                   "lw_copy_row"});
+}
+
+/// Loads and copies that say what caches shall do.
+TEST(CudaRow, with_cache_policies_agrees) {
+  std::vector<std::string> graphs;
+  for (const char* columns : {"264", "33"})
+    graphs.push_back("graph g\nsymbol n in 1..40\ninput x: bf16[n, " + std::string(columns) + "]\ninput w: f32[" + columns + "]\noutput y = cast(mul(rms_norm(cast(x, f32), eps=1e-5), w), bf16)\n");
+  graphs.push_back("graph g\ninput x: f32[30, 264]\ninput z: f16[264]\noutput y = add(softmax(x, axis=-1), cast(z, f32))\n");
+  check_family("gpu_row", graphs, 6, {{{"loads", 1}}, "lw_load_no_allocate("});
+  check_family("gpu_row", graphs, 6, {{{"loads", 3}}, "lw_load_evict_first("});
+  check_family("gpu_row", {graphs[0]}, 2, {{{"aligned", 1}, {"hold", 1}, {"threads", 32}, {"ring", 2}, {"rows", 1}, {"resident", 1}, {"loads", 3}}, "lw_copy_row_evict_first("});
 }
 
 /// What reads one tensor and needs nothing of each other is one kernel that reads it once.
@@ -476,7 +487,7 @@ TEST(CudaPlainProduct, by_copies_ahead_agrees) {
   graphs.push_back(plain_product("f32[33, 260]", "f32[136, 260]", "input b: f32[136]\noutput y = max(linear(x, w, b), 0)\n"));
   graphs.push_back(plain_product("f32[400, 24]", "f32[400, 40]", "output y = matmul(permute(x, axes=[1, 0]), w)\n"));
   graphs.push_back(plain_product("f32[t, 101]", "f32[101, 70]", "output y = matmul(x, w)\n"));
-  for (const std::int64_t slots : {2, 3, 4}) check_family(graphs, graphs.size() + 3, "", {{{"thin", 0}, {"summands", 16}, {"slots", slots}}, "lw_copy_async_"});
+  for (const std::int64_t slots : {2, 3, 4}) check_family("gpu_matmul", graphs, graphs.size() + 3, {{{"thin", 0}, {"summands", 16}, {"slots", slots}}, "lw_copy_async_"});
 }
 
 /// One thin side, by warps on tensor cores: edges of every kind, mixed types, epilogues, rows of a symbol, batches.
