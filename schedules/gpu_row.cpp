@@ -313,9 +313,10 @@ void schedule_gpu_row(Schedule& s, Space& k) {
       if (s.attempt([&](Schedule& t) { t.stage(input, row, Place::registers); })) held.push_back(input);
   if (ring.depth == 0) {
     share_rows(s, row, shares);
-    return pick_stream(s, k);
+  } else {
+    fill_ring(s, row, held, weights, ring, shares);
   }
-  fill_ring(s, row, held, weights, ring, shares);
+  pick_loads(s, k);
   pick_stream(s, k);
 }
 

@@ -48,6 +48,9 @@ enum class Place : std::uint8_t { global, shared, registers, fragment };
 /// in the same launch by the block that finishes last.
 enum class Axis : std::uint8_t { grid_x, grid_y, grid_z, thread_x, thread_y, cluster_x, across, last_block };
 
+/// How a GPU's caches treat what is loaded: as they like; without a line of the first level; as the first, or the last, to go.
+enum class Caching : std::uint8_t { normal, no_allocate, evict_first, evict_last };
+
 /// How a nest reads a buffer: for each dimension, the loop it is indexed with when it is exactly that loop, else "".
 struct ReadInfo {
   std::string buffer;
@@ -193,6 +196,9 @@ class Schedule {
 
   /// Stores to an output that the kernel does not read go past the caches.
   void stream(const std::string& buffer);
+
+  /// What loads of an input that is read only ask of a GPU's caches.
+  void cache(const std::string& buffer, Caching policy);
 
   // ---- assumptions of the variant
   /// The variant serves only values of the workload's symbol that are multiples of `factor`.

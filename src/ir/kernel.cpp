@@ -82,6 +82,16 @@ bool is_unordered(LoopKind kind) {
   }
 }
 
+std::string_view name(CachePolicy policy) {
+  switch (policy) {
+    case CachePolicy::normal: return "normal";
+    case CachePolicy::no_allocate: return "no_allocate";
+    case CachePolicy::evict_first: return "evict_first";
+    case CachePolicy::evict_last: return "evict_last";
+  }
+  throw_bug(__FILE__, __LINE__, "cache policy", std::to_string(static_cast<int>(policy)));
+}
+
 std::string_view name(Memory memory) {
   switch (memory) {
     case Memory::global: return "global";

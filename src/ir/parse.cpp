@@ -122,6 +122,8 @@ class KernelParser {
         else if (in_.accept("inout")) p.role = ArgRole::inout;
         else if (!in_.accept("in")) return in_.unexpected("a kernel parameter", "in, out or inout");
         p.is_streamed = p.role == ArgRole::output && in_.accept("streamed");
+        for (const CachePolicy policy : {CachePolicy::no_allocate, CachePolicy::evict_first, CachePolicy::evict_last})
+          if (p.role == ArgRole::input && in_.accept(name(policy))) p.cache = policy;
         scope_.buffers[buffer->name] = buffer;
         out_.params.push_back(std::move(p));
       } while (in_.accept(","));

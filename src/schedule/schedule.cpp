@@ -242,6 +242,11 @@ std::vector<LoopId> Schedule::persist(const LoopId& loop, std::int64_t blocks, s
   return as_loops(take(&step));
 }
 
+void Schedule::cache(const std::string& buffer, Caching policy) {
+  const schedule::Step step = schedule::Cache{buffer, static_cast<ir::CachePolicy>(policy)};
+  take(&step);
+}
+
 void Schedule::stream(const std::string& buffer) {
   const schedule::Step step = schedule::Stream{buffer};
   take(&step);

@@ -359,6 +359,17 @@ TEST(CudaRowRing, agrees) {
                   "lw_copy_row"});
 }
 
+/// Loads and copies that say what caches shall do.
+TEST(CudaRow, with_cache_policies_agrees) {
+  std::vector<std::string> graphs;
+  for (const char* columns : {"264", "33"})
+    graphs.push_back("graph g\nsymbol n in 1..40\ninput x: bf16[n, " + std::string(columns) + "]\ninput w: f32[" + columns + "]\noutput y = cast(mul(rms_norm(cast(x, f32), eps=1e-5), w), bf16)\n");
+  graphs.push_back("graph g\ninput x: f32[30, 264]\ninput z: f16[264]\noutput y = add(softmax(x, axis=-1), cast(z, f32))\n");
+  check_family("gpu_row", graphs, 6, {{{"loads", 1}}, "lw_load_no_allocate("});
+  check_family("gpu_row", graphs, 6, {{{"loads", 3}}, "lw_load_evict_first("});
+  check_family("gpu_row", {graphs[0]}, 2, {{{"aligned", 1}, {"hold", 1}, {"threads", 32}, {"ring", 2}, {"rows", 1}, {"resident", 1}, {"loads", 3}}, "lw_copy_row_evict_first("});
+}
+
 /// What reads one tensor and needs nothing of each other is one kernel that reads it once.
 TEST(CudaRow, beside_each_other_agree) {
   std::vector<std::string> graphs;

@@ -118,6 +118,7 @@ class BodyEmitter {
   std::string element_of(const WideLoad& load, DType dtype, std::int64_t i) const;
   void store_element(const ir::Buffer& buffer, const ir::Expr& linear, const std::string& value);
   bool is_streamed(const ir::Buffer& buffer) const;
+  std::string loader_of(const ir::Buffer& buffer) const;
   std::string place_of(const ir::Buffer& buffer, const ir::Expr& linear);
   /// Elements that one access may take at lane 0 of `lanes`; 1 for none.
   std::int64_t access_width(const ir::Buffer& buffer, const ir::Expr& base, std::int64_t lanes) const;

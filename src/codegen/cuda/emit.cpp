@@ -223,6 +223,10 @@ class KernelEmitter {
     if (has_async_ring(r.body) && target_.capability < 80)
       return Error{ErrorCode::unsupported_target, "compiling kernel `" + kernel_.name + "` for " + target_.text(), "its threads copy without waiting", "",
                    "capability 8.0 and above, or a schedule without `ring .. async`"};
+    const bool has_policies = std::any_of(kernel_.params.begin(), kernel_.params.end(), [](const ir::Param& p) { return p.cache != ir::CachePolicy::normal; });
+    if (has_policies && target_.capability < 80)
+      return Error{ErrorCode::unsupported_target, "compiling kernel `" + kernel_.name + "` for " + target_.text(), "its loads have cache policies", "",
+                   "capability 8.0 and above, or a schedule without `cache`"};
     if (block.threads() > target_.max_threads_per_block) return exceed("threads of a block", block.threads(), target_.max_threads_per_block);
     if (block.y > 14 && block.x > 32) return exceed("rows of threads that wait on their own", block.y, 14);
     LaunchContext launch{kernel_, block, {}, {}, pointers_, meeting.words, rough_};

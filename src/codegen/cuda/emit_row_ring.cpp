@@ -158,7 +158,8 @@ Status BodyEmitter::emit_row_copy(const ir::Loop& l) {
   const Expr linear = linear_index(*c.param, c.at);
   begin({linear});
   const std::string from = launch_.pointers.at(c.param) + " + " + index(linear);
-  line("lw_copy_row(lw_shared_address(" + shared_.at(c.tile) + " + " + slot + " * " +
+  const std::string loader = loader_of(c.param), policy = loader.ends_with("first") ? "_evict_first" : loader.ends_with("last") ? "_evict_last" : "";
+  line("lw_copy_row" + policy + "(lw_shared_address(" + shared_.at(c.tile) + " + " + slot + " * " +
        std::to_string(c.columns) + "), " + from + ", " + std::to_string(bytes) + ", " + ring.full + " + " +
        slot + " * 8);");
   return Unit{};

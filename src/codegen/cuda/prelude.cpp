@@ -3,6 +3,7 @@
 #include <set>
 #include <vector>
 
+#include "src/codegen/cuda/cache_text.h"
 #include "src/codegen/cuda/tensor_text.h"
 
 namespace loopwright::codegen {
@@ -181,7 +182,7 @@ std::string cuda_prelude(std::string_view text) {
     taken.push_back(d.text);
     all += d.text;
   }
-  std::string out = tensor_core_prelude(text);
+  std::string out = tensor_core_prelude(text) + cache_prelude(text);
   for (std::size_t i = taken.size(); i-- > 0;) out += "static __device__ __forceinline__ " + std::string(taken[i]) + "\n";
   return out;
 }
