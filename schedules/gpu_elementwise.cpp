@@ -18,6 +18,7 @@ void schedule_gpu_elementwise(Schedule& s, Space& k) {
     // A scan, say: its outer loops at least.
     s.attempt([&](Schedule& t) { bind_flat(t, nest.loops.front(), threads, 1); });
   }
+  pick_loads(s, k);
   pick_stream(s, k);
 }
 

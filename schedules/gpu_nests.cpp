@@ -93,6 +93,25 @@ void pick_stream(Schedule& s, Space& k) {
   for (const NestInfo& n : outputs(s)) s.attempt([&](Schedule& t) { t.stream(n.buffer); });
 }
 
+void pick_loads(Schedule& s, Space& k) {
+  if (!s.ok() || s.target().capability < 80) return;
+  const std::int64_t loads = k.pick("loads", {0, 1, 2, 3});
+  if (loads == 0) return;
+  std::vector<std::string> inputs;
+  std::size_t most = 0;  // dimensions
+  for (const NestInfo& n : s.nests())
+    for (const ReadInfo& r : n.reads) {
+      if (!s.buffer(r.buffer).is_param || std::find(inputs.begin(), inputs.end(), r.buffer) != inputs.end()) continue;
+      inputs.push_back(r.buffer);
+      most = std::max(most, s.buffer(r.buffer).shape.size());
+    }
+  for (const std::string& input : inputs) {
+    const bool is_large = s.buffer(input).shape.size() == most;
+    const Caching policy = !is_large ? (loads == 3 ? Caching::evict_last : Caching::normal) : loads == 1 ? Caching::no_allocate : Caching::evict_first;
+    s.attempt([&](Schedule& t) { t.cache(input, policy); });
+  }
+}
+
 std::vector<LoopId> share_rounds(Schedule& s, const LoopId& round, const LoopId& share, const RowShares& shares, std::int64_t unrolled) {
   const std::vector<LoopId> parts = s.split(share, {shares.width});
   if (!s.ok()) return {};

@@ -52,6 +52,8 @@ void unroll_each(Schedule& s, const std::vector<LoopId>& loops);
 void merge_loops(Schedule& s, const std::vector<LoopId>& first, const std::vector<LoopId>& second);
 /// A pick: outputs that nobody reads soon are the first that the caches let go.
 void pick_stream(Schedule& s, Space& k);
+/// Whether loads ask something of the caches: the largest inputs, which are read once, and for 3 the others, which all blocks read.
+void pick_loads(Schedule& s, Space& k);
 /// The buffer that the nest with this loop writes.
 std::string buffer_at(const Schedule& s, const LoopId& loop);
 

@@ -20,6 +20,7 @@ struct PlainTile {
   std::int64_t products = 1;          ///< that the tile holds, of one left operand
   std::int64_t down = 16, across = 16;  ///< threads along rows and columns
   bool ahead = true;                  ///< loads run one step ahead
+  std::int64_t slots = 0;             ///< of a ring that the threads copy to without waiting, steps ahead; 0 for none
   std::int64_t abreast = 2;   ///< vectors of a row that neighbouring threads load: whole sectors, but conflicts at banks
   std::int64_t threads() const { return down * across; }
   std::int64_t row_width() const { return std::min(kPlainWidth, rows / down); }
@@ -125,6 +126,7 @@ void sum_tile(Schedule& s, const std::vector<TileLoops>& products, const LoopId&
     }
     if (s.ok()) s.vectorize(l.j[3]);
   }
+  if (s.ok() && t.slots > 0) s.ring(step, t.slots, true);
 }
 
 void share_plain_results(Schedule& s, const std::vector<TileResult>& results, const std::vector<std::string>& sums, const PlainTile& t) {
@@ -368,6 +370,8 @@ void schedule_plain_product(Schedule& s, Space& k) {
   t.ahead = divide_up(sizes[0].summands, t.summands * t.shares) > 1 && k.pick_flag("ahead", true);
   t.abreast = std::min(k.pick("abreast", {2, 1, 4}), t.summands / kPlainWidth);
   if (k.pick_flag("aligned", true)) s.assume_alignment(16);
+  if (s.target().capability >= 80 && divide_up(sizes[0].summands, t.summands * t.shares) > 1) t.slots = k.pick("slots", {0, 3, 2, 4});
+  if (t.slots > 0) t.ahead = false;
   schedule_plain_tile(s, t);
 }
 

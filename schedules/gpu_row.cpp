@@ -112,10 +112,13 @@ std::vector<LoopId> columns_of(const NestInfo& n, const LoopId& row) {
 
 /// Shares out the columns of every nest below the row. Where nothing holds the row, nests that need not wait for each
 /// other walk over it together.
-void share_rows(Schedule& s, const LoopId& row, const RowShares& shares) {
+void share_rows(Schedule& s, const LoopId& row, const RowShares& shares,
+                const std::vector<LoopId>& copies = {}) {
   std::vector<LoopId> before;
   for (const NestInfo& n : s.nests()) {
     if (!s.ok()) return;
+    if (!n.loops.empty() && std::find(copies.begin(), copies.end(), n.loops.back()) != copies.end())
+      continue;  // the engine's
     std::vector<LoopId> columns = columns_of(n, row);
     std::erase_if(columns, [&](const LoopId& l) { return s.constant_extent(l) == 1; });
     if (columns.empty() || n.is_init) continue;
@@ -199,6 +202,70 @@ LoopId gather_rows(Schedule& s, int row_count, std::int64_t rows_per_block) {
   return last.back();
 }
 
+/// Inputs that all rows read alike, column by column.
+std::vector<std::string> find_weights(const Schedule& s, int rows) {
+  std::vector<std::string> out;
+  for (const NestInfo& n : s.nests())
+    for (const ReadInfo& r : n.reads) {
+      if (!s.buffer(r.buffer).is_param || r.dims.empty() || r.dims.back() != n.loops.back().name ||
+          static_cast<int>(n.loops.size()) <= rows)
+        continue;
+      const auto reads_row = std::any_of(n.loops.begin(), n.loops.begin() + rows, [&](const LoopId& l) {
+        return std::find(r.dims.begin(), r.dims.end(), l.name) != r.dims.end();
+      });
+      if (!reads_row && std::find(out.begin(), out.end(), r.buffer) == out.end()) out.push_back(r.buffer);
+    }
+  return out;
+}
+
+/// Rows that the copy engine brings to shared memory while the rows before them are reduced.
+struct RowRing {
+  std::int64_t depth = 0;      ///< rows of a block that are there or on their way; 0 for none
+  std::int64_t resident = 1;   ///< blocks of a multiprocessor
+  bool holds_weights = false;  ///< in registers, for all rows of a block
+};
+
+/// Where the engine can take whole rows and a block has several of them. Off by default.
+RowRing pick_ring(const Schedule& s, Space& k, const RowShares& shares, std::int64_t rows_per_block) {
+  RowRing out;
+  if (s.target().capability < 90 || shares.blocks > 1 || rows_per_block > 1 || shares.threads % 32 != 0)
+    return out;
+  out.depth = k.pick("ring", {0, 4, 2, 3, 6});
+  if (out.depth == 0) return out;
+  out.resident = k.pick("resident", {4, 3, 2, 6, 8, 1});
+  out.holds_weights = k.pick_flag("hold_weights", true);
+  return out;
+}
+
+/// A block's rows one after the other: the engine copies what it holds of them to shared memory, some rows ahead.
+void fill_ring(Schedule& s, const LoopId& row, const std::vector<std::string>& inputs,
+               const std::vector<std::string>& weights, const RowRing& ring, const RowShares& shares) {
+  if (inputs.empty()) return s.reject("a ring of rows that no thread holds");
+  std::vector<LoopId> copies;  // innermost loops
+  for (const std::string& input : inputs) {
+    const std::vector<LoopId> copy = s.stage(input, row, Place::shared);
+    if (!s.ok()) return;
+    copies.push_back(copy.back());
+  }
+  const std::vector<LoopId> rounds = s.persist(row, s.target().workers * ring.resident);
+  if (!s.ok()) return;
+  std::vector<std::vector<LoopId>> held;
+  for (const std::string& weight : weights)
+    s.attempt([&](Schedule& t) {
+      std::vector<LoopId> loops = t.stage(weight, rounds[0], Place::registers);
+      if (!t.ok()) return;
+      copies.push_back(loops.back());
+      held.push_back(std::move(loops));
+    });
+  share_rows(s, rounds[1], shares, copies);
+  for (std::vector<LoopId>& loops : held) {
+    std::erase_if(loops, [&](const LoopId& l) { return s.constant_extent(l) == 1; });
+    if (!s.ok() || loops.empty()) return;
+    share_columns(s, fuse_all(s, loops), shares);
+  }
+  if (s.ok()) s.ring(rounds[1], ring.depth);
+}
+
 }  // namespace
 
 void schedule_gpu_row(Schedule& s, Space& k) {
@@ -211,7 +278,8 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   if (clusters.size() > 1) shares.blocks = k.pick("cluster", clusters);
   const bool fits = before.columns <= kMostHeld * shares.blocks;
   const bool keeps = fits && before.constant && !costly.empty() && k.pick_flag("keep_row", true);
-  if (k.pick_flag("aligned", true)) s.assume_alignment(16);
+  const bool aligned = k.pick_flag("aligned", true);
+  if (aligned) s.assume_alignment(16);
   inline_intermediates(s, keeps ? costly : std::vector<std::string>{});
   const int row_count = count_row_loops(s);
   if (!s.ok() || row_count < 1) return s.reject("reductions over different rows");
@@ -232,11 +300,23 @@ void schedule_gpu_row(Schedule& s, Space& k) {
   }
   const std::int64_t rows_per_block = shares.blocks > 1 ? 1 : k.pick("rows", row_choices(shares.threads));
 
+  const RowRing ring =
+      holds && aligned && shape.constant ? pick_ring(s, k, shares, rows_per_block) : RowRing{};
+
+  const std::vector<std::string> weights =
+      ring.holds_weights ? find_weights(s, row_count) : std::vector<std::string>{};
   const LoopId row = gather_rows(s, row_count, rows_per_block);
   if (!s.ok()) return;
+  std::vector<std::string> held;
   if (holds)
-    for (const std::string& input : find_row_inputs(s, row_count, shares.value_first)) s.attempt([&](Schedule& t) { t.stage(input, row, Place::registers); });
-  share_rows(s, row, shares);
+    for (const std::string& input : find_row_inputs(s, row_count, shares.value_first))
+      if (s.attempt([&](Schedule& t) { t.stage(input, row, Place::registers); })) held.push_back(input);
+  if (ring.depth == 0) {
+    share_rows(s, row, shares);
+  } else {
+    fill_ring(s, row, held, weights, ring, shares);
+  }
+  pick_loads(s, k);
   pick_stream(s, k);
 }
 

@@ -48,6 +48,9 @@ enum class Place : std::uint8_t { global, shared, registers, fragment };
 /// in the same launch by the block that finishes last.
 enum class Axis : std::uint8_t { grid_x, grid_y, grid_z, thread_x, thread_y, cluster_x, across, last_block };
 
+/// How a GPU's caches treat what is loaded: as they like; without a line of the first level; as the first, or the last, to go.
+enum class Caching : std::uint8_t { normal, no_allocate, evict_first, evict_last };
+
 /// How a nest reads a buffer: for each dimension, the loop it is indexed with when it is exactly that loop, else "".
 struct ReadInfo {
   std::string buffer;
@@ -182,16 +185,21 @@ class Schedule {
   /// Factors of the products of f32 values that `loop`'s body sums up are rounded to tf32, in a kernel that allows it.
   void round_factors(const LoopId& loop);
   /// Copies staged in shared memory at `loop` become slots of rings, filled by the copy engine `depth` iterations ahead
-  /// of the tensor cores, which read them.
-  void ring(const LoopId& loop, std::int64_t depth);
+  /// of the tensor cores, or of the threads, which read them.
+  /// `async`: the threads that copy do so without waiting, `depth` - 1 iterations ahead.
+  void ring(const LoopId& loop, std::int64_t depth, bool async = false);
   /// A copy of a tile in shared memory to a parameter is done by the copy engine; `loop` is the outermost of its nest.
   void bulk(const LoopId& loop);
   /// The iterations of a grid loop are shared out among so many blocks, each of which does one after the other: with
-  /// `turns` above 1 (at thread_y) that many groups of threads have iterations of their own at the same time.
-  void persist(const LoopId& loop, std::int64_t blocks, std::int64_t turns = 1);
+  /// `turns` above 1 (at thread_y) that many groups of threads have iterations of their own at the same time. Returns the
+  /// loops over blocks, over what a block does in turn, and over turns.
+  std::vector<LoopId> persist(const LoopId& loop, std::int64_t blocks, std::int64_t turns = 1);
 
   /// Stores to an output that the kernel does not read go past the caches.
   void stream(const std::string& buffer);
+
+  /// What loads of an input that is read only ask of a GPU's caches.
+  void cache(const std::string& buffer, Caching policy);
 
   // ---- assumptions of the variant
   /// The variant serves only values of the workload's symbol that are multiples of `factor`.

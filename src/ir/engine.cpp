@@ -82,6 +82,22 @@ Expr stride_of(const BufferInfo& buffer, std::size_t d) {
   return stride;
 }
 
+namespace {
+
+bool holds_kind(const Stmt& body, LoopKind kind) {
+  bool found = false;
+  walk(body, [&](const Stmt& s) {
+    const auto* l = as<Loop>(s);
+    found = found || (l != nullptr && l->kind == kind);
+  }, [](const Expr&) {});
+  return found;
+}
+
+}  // namespace
+
+bool feeds_threads(const Loop& ring) { return ring.kind == LoopKind::ring && !holds_kind(ring.body, LoopKind::mma); }
+bool is_fed_by_threads(const Loop& ring) { return ring.kind == LoopKind::ring && holds_kind(ring.body, LoopKind::async); }
+
 std::set<Buffer> find_boxed(const Stmt& body) {
   std::set<Buffer> out;
   walk(body, [&](const Stmt& s) {
@@ -119,7 +135,7 @@ Result<BulkCopy> match_bulk_copy(const Loop& outer, const Facts& before) {
     if (!keeps_inside(c, *param, index, facts)) ends.push_back(c);
 
   BulkCopy out;
-  out.tile = out_of_tile ? load->buffer : store->buffer, out.param = param, out.out = out_of_tile, out.rounded = rounded;
+  out.tile = out_of_tile ? load->buffer : store->buffer, out.param = param, out.out = out_of_tile, out.rounded = rounded, out.bounded = !conditions.empty();
   const auto place = as_affine(simplify(linear_position(*out.tile, out_of_tile ? load->index : store->index), facts), nest->vars);
   if (!place) return no_match("an index of the tile is no sum of loops", "plain loops");
   std::map<Var, Expr> first;

@@ -21,6 +21,7 @@ struct BulkCopy {
   Buffer tile, param;  ///< `param` is a parameter, or workspace
   bool out = false;
   bool rounded = false;  ///< to tf32
+  bool bounded = false;  ///< conditions keep it inside the parameter
   std::int64_t rows = 1, columns = 1, planes = 1;
   std::optional<std::size_t> row_dim;    ///< of the parameter; none where rows is 1
   std::optional<std::size_t> plane_dim;  ///< in front of the rows'; none where planes is 1
@@ -29,6 +30,10 @@ struct BulkCopy {
   std::vector<Expr> at;                ///< first element, in every dimension of the parameter
   Expr tile_at;                        ///< position of the first element in the tile's buffer
 };
+/// Whether the slots of a ring are read by threads, and not by tensor cores.
+bool feeds_threads(const Loop& ring);
+/// Whether threads themselves copy to the slots.
+bool is_fed_by_threads(const Loop& ring);
 /// Workspaces that copy engines read: they keep their shape at every level, as parameters do.
 std::set<Buffer> find_boxed(const Stmt& body);
 /// bad_argument with `found` and `works` when the nest is no such copy.

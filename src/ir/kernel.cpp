@@ -60,6 +60,7 @@ std::string_view name(LoopKind kind) {
     case LoopKind::ring: return "ring";
     case LoopKind::bulk: return "bulk";
     case LoopKind::mma: return "mma";
+    case LoopKind::async: return "async";
   }
   throw_bug(__FILE__, __LINE__, "loop kind", std::to_string(static_cast<int>(kind)));
 }
@@ -68,7 +69,7 @@ bool is_grid(LoopKind kind) { return kind == LoopKind::grid_x || kind == LoopKin
 
 bool is_thread(LoopKind kind) { return kind == LoopKind::thread_x || kind == LoopKind::thread_y; }
 
-bool is_engine(LoopKind kind) { return kind == LoopKind::ring || kind == LoopKind::bulk || kind == LoopKind::mma; }
+bool is_engine(LoopKind kind) { return kind == LoopKind::ring || kind == LoopKind::bulk || kind == LoopKind::mma || kind == LoopKind::async; }
 
 bool is_unordered(LoopKind kind) {
   switch (kind) {
@@ -79,6 +80,16 @@ bool is_unordered(LoopKind kind) {
     case LoopKind::mma: return false;
     default: return true;
   }
+}
+
+std::string_view name(CachePolicy policy) {
+  switch (policy) {
+    case CachePolicy::normal: return "normal";
+    case CachePolicy::no_allocate: return "no_allocate";
+    case CachePolicy::evict_first: return "evict_first";
+    case CachePolicy::evict_last: return "evict_last";
+  }
+  throw_bug(__FILE__, __LINE__, "cache policy", std::to_string(static_cast<int>(policy)));
 }
 
 std::string_view name(Memory memory) {

@@ -20,10 +20,16 @@ std::string_view name(Level level);
 std::string_view name(LoopKind kind);
 std::string_view name(Memory memory);
 
+/// What loads of an input ask of a GPU's caches: no line of the first level; there and in the second level the first lines, or the
+/// last ones, that are let go.
+enum class CachePolicy : std::uint8_t { normal, no_allocate, evict_first, evict_last };
+std::string_view name(CachePolicy policy);
+
 struct Param {
   Buffer buffer;
   ArgRole role = ArgRole::input;  ///< input, output, inout
   bool is_streamed = false;       ///< of an output: stores go past the caches where the target can do so
+  CachePolicy cache = CachePolicy::normal;  ///< of an input that the kernel does not write
 };
 
 /// A symbol's value inside the kernel is the variable.

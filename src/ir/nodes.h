@@ -205,13 +205,14 @@ enum class Monoid : std::uint8_t { sum, product, min, max, any, all, argmin, arg
 /// each, or a scan, where each may hold several. `last_block` follows a grid in the same launch: the block that is the last to finish carries it out.
 /// `bulk`: a copy between global and shared memory that the copy engine carries out. `mma`: a product of two tiles, summed
 /// into a fragment (ordered, in its meaning) by the tensor cores. `ring`: in order, while copies of later iterations are
-/// under way; `bulk` loops inside fill the slots that `mma` loops inside read.
-enum class LoopKind : std::uint8_t { serial, unroll, vectorize, parallel, grid_x, grid_y, grid_z, thread_x, thread_y, cluster_x, across, last_block, ring, bulk, mma };
+/// under way; `bulk` loops inside fill the slots that `mma` loops, or threads, inside read. `async`: around a copy by the loops over
+/// threads inside, from global to shared memory, whose threads go on without it (of one iteration, in a ring).
+enum class LoopKind : std::uint8_t { serial, unroll, vectorize, parallel, grid_x, grid_y, grid_z, thread_x, thread_y, cluster_x, across, last_block, ring, bulk, mma, async };
 /// True when iterations may be carried out in any order or at once.
 bool is_unordered(LoopKind kind);
 bool is_grid(LoopKind kind);
 bool is_thread(LoopKind kind);
-/// ring, bulk or mma: what only the emitter of such a region takes apart.
+/// ring, bulk, mma or async: what only the emitter of such a region takes apart.
 bool is_engine(LoopKind kind);
 
 struct Loop {

@@ -122,6 +122,8 @@ class KernelParser {
         else if (in_.accept("inout")) p.role = ArgRole::inout;
         else if (!in_.accept("in")) return in_.unexpected("a kernel parameter", "in, out or inout");
         p.is_streamed = p.role == ArgRole::output && in_.accept("streamed");
+        for (const CachePolicy policy : {CachePolicy::no_allocate, CachePolicy::evict_first, CachePolicy::evict_last})
+          if (p.role == ArgRole::input && in_.accept(name(policy))) p.cache = policy;
         scope_.buffers[buffer->name] = buffer;
         out_.params.push_back(std::move(p));
       } while (in_.accept(","));
@@ -247,7 +249,7 @@ class KernelParser {
           in_.peek().text, {LoopKind::serial, LoopKind::unroll, LoopKind::vectorize, LoopKind::parallel, LoopKind::grid_x,
                              LoopKind::grid_y, LoopKind::grid_z, LoopKind::thread_x, LoopKind::thread_y,
                              LoopKind::cluster_x, LoopKind::across, LoopKind::last_block, LoopKind::ring,
-                             LoopKind::bulk, LoopKind::mma});
+                             LoopKind::bulk, LoopKind::mma, LoopKind::async});
       if (!parsed)
         return in_.unexpected("a loop", "serial, unroll, vectorize, parallel, an axis of a GPU or the end of the line");
       kind = *parsed;

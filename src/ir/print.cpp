@@ -147,7 +147,7 @@ class Printer {
     std::vector<std::string> params;
     for (const Param& p : k.params)
       params.push_back(declaration(p.buffer) + " " + std::string(role_word(p.role)) +
-                       (p.is_streamed ? " streamed" : ""));
+                       (p.is_streamed ? " streamed" : "") + (p.cache == CachePolicy::normal ? "" : " " + std::string(name(p.cache))));
     line("kernel " + k.name + "(" + text::join(params, ", ") + ")");
     ++depth_;
     for (const SymbolParam& s : k.symbols)

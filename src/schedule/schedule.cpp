@@ -222,8 +222,8 @@ void Schedule::round_factors(const LoopId& loop) {
   take(&step);
 }
 
-void Schedule::ring(const LoopId& loop, std::int64_t depth) {
-  const schedule::Step step = schedule::Ring{loop.name, depth};
+void Schedule::ring(const LoopId& loop, std::int64_t depth, bool async) {
+  const schedule::Step step = schedule::Ring{loop.name, depth, async};
   take(&step);
 }
 
@@ -237,8 +237,13 @@ void Schedule::load_ahead(const LoopId& loop) {
   take(&step);
 }
 
-void Schedule::persist(const LoopId& loop, std::int64_t blocks, std::int64_t turns) {
+std::vector<LoopId> Schedule::persist(const LoopId& loop, std::int64_t blocks, std::int64_t turns) {
   const schedule::Step step = schedule::Persist{loop.name, blocks, turns};
+  return as_loops(take(&step));
+}
+
+void Schedule::cache(const std::string& buffer, Caching policy) {
+  const schedule::Step step = schedule::Cache{buffer, static_cast<ir::CachePolicy>(policy)};
   take(&step);
 }
 

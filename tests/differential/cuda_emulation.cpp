@@ -41,11 +41,18 @@ std::string make_launcher(const codegen::CudaText& text, const CudaLaunch& launc
   for (std::size_t i = 0; i < symbols; ++i) list += (list.empty() ? "" : ", ") + std::string("s[") + std::to_string(i) + "]";
   if (launch.takes_overlap) list += ", 0";
   return call + list + "); (void)b; (void)s; }\n" + "extern \"C\" int run_" + launch.entry +
-         "(void* const* b, const long long* s, const unsigned* grid, const unsigned* block, unsigned cluster, int reversed) {\n"
-         "  using namespace emulated;\n  emulated::body = body_" + launch.entry + ";\n"
-         "  arguments = b; symbols = s; emulated::grid = {grid[0], grid[1], grid[2]}; emulated::block = {block[0], block[1], 1}; emulated::cluster = cluster;\n"
-         "  for (unsigned z = 0; z < grid[2]; ++z) for (unsigned y = 0; y < grid[1]; ++y) for (unsigned x = 0; x < grid[0]; x += cluster)\n"
-         "    if (!run_cluster({x, y, z}, reversed)) return 1;\n  return 0;\n}\n";
+         "(void* const* b, const long long* s, const unsigned* grid, const unsigned* block, unsigned "
+         "cluster, int reversed, int late, const char** fault) {\n"
+         "  using namespace emulated;\n  emulated::fault = nullptr; copies_wait = late != 0; emulated::body "
+         "= body_" +
+         launch.entry +
+         ";\n"
+         "  arguments = b; symbols = s; emulated::grid = {grid[0], grid[1], grid[2]}; emulated::block = "
+         "{block[0], block[1], 1}; emulated::cluster = cluster;\n"
+         "  for (unsigned z = 0; z < grid[2]; ++z) for (unsigned y = 0; y < grid[1]; ++y) for (unsigned x = "
+         "0; x < grid[0]; x += cluster)\n"
+         "    if (!run_cluster({x, y, z}, reversed)) { *fault = emulated::fault; return 1; }\n  return "
+         "0;\n}\n";
 }
 
 std::size_t count_symbols(const codegen::CudaText& text) {
@@ -82,9 +89,10 @@ Result<EmulatedProgram> EmulatedProgram::compile(const std::vector<const codegen
   return EmulatedProgram(library);
 }
 
-Status EmulatedProgram::run(const codegen::CudaText& text, const std::vector<void*>& buffers, const std::vector<std::int64_t>& symbols,
-                            bool reversed) const {
-  using Run = int (*)(void* const*, const std::int64_t*, const unsigned*, const unsigned*, unsigned, int);
+Status EmulatedProgram::run(const codegen::CudaText& text, const std::vector<void*>& buffers,
+                            const std::vector<std::int64_t>& symbols, Turns turns) const {
+  using Run = int (*)(void* const*, const std::int64_t*, const unsigned*, const unsigned*, unsigned, int, int,
+                      const char**);
   for (const CudaLaunch& l : text.launches) {
     const auto run = reinterpret_cast<Run>(::dlsym(library_, ("run_" + l.entry).c_str()));
     if (run == nullptr) return Error{ErrorCode::not_found, "running " + l.entry, "the library does not have it", "", ""};
@@ -93,8 +101,10 @@ Status EmulatedProgram::run(const codegen::CudaText& text, const std::vector<voi
       grid[i] = static_cast<unsigned>(l.grid[i].evaluate(symbols.data()));
       block[i] = static_cast<unsigned>(l.block[i]);
     }
-    if (run(buffers.data(), symbols.data(), grid, block, static_cast<unsigned>(l.cluster[0]), reversed ? 1 : 0) != 0)
-      return Error{ErrorCode::timeout, "running " + l.entry, "its threads wait for ever", "", ""};
+    const char* fault = "";
+    if (run(buffers.data(), symbols.data(), grid, block, static_cast<unsigned>(l.cluster[0]),
+            turns.reversed ? 1 : 0, turns.late_copies ? 1 : 0, &fault) != 0)
+      return Error{ErrorCode::timeout, "running " + l.entry, fault, "", ""};
   }
   return Unit{};
 }

@@ -260,7 +260,7 @@ Status emulate(const EmulatedProgram& program, const Built& b, const Bindings& b
   }
   std::vector<std::int64_t> symbols;
   for (const ir::SymbolParam& s : b.lowered.symbols) symbols.push_back(bindings.at(s.symbol.name));
-  LW_CHECK(program.run(b.text, buffers, symbols, false));
+  LW_CHECK(program.run(b.text, buffers, symbols, {}));
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     std::vector<std::uint8_t>& data = arguments.at(b.text.args[i].name).data;
     std::memcpy(data.data(), buffers[i], data.size());

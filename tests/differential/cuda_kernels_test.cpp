@@ -35,7 +35,8 @@ struct Free {
 };
 
 /// The arguments after a run of the text; each buffer begins at a multiple of 256 bytes.
-Status run_text(const EmulatedProgram& program, const Candidate& c, const Bindings& bindings, Arguments& arguments, bool reversed) {
+Status run_text(const EmulatedProgram& program, const Candidate& c, const Bindings& bindings,
+                Arguments& arguments, Turns turns) {
   std::vector<std::int64_t> symbols;
   for (const ir::SymbolParam& s : c.lowered.symbols) symbols.push_back(bindings.at(s.symbol.name));
   std::vector<std::unique_ptr<void, Free>> memory;
@@ -55,7 +56,7 @@ Status run_text(const EmulatedProgram& program, const Candidate& c, const Bindin
     memory.emplace_back(p);
     buffers.push_back(p);
   }
-  LW_CHECK(program.run(c.text, buffers, symbols, reversed));
+  LW_CHECK(program.run(c.text, buffers, symbols, turns));
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (c.text.args[i].role == ArgRole::workspace) {
       if (!c.text.args[i].zeroed) continue;
@@ -136,9 +137,11 @@ void check_meaning(const Candidate& c, const EmulatedProgram& program, std::uint
   ASSERT_TRUE(ran.ok()) << c.what << "\n" << ran.error().message();
   if (const auto difference = find_difference(c.naive, expected, interpreted, true))
     FAIL() << "the lowered kernel: " << *difference << "\n" << c.what << "\n" << ir::print(c.lowered);
-  for (const bool reversed : {false, true}) {
+  const bool copies = c.text.functions.find("lw_copy_") != std::string::npos;
+  for (const Turns turns : {Turns{false, false}, {true, false}, {false, true}, {true, true}}) {
+    if (turns.late_copies && !copies) continue;
     Arguments found = arguments;
-    const Status emulated = run_text(program, c, bindings, found, reversed);
+    const Status emulated = run_text(program, c, bindings, found, turns);
     ASSERT_TRUE(emulated.ok()) << c.what << "\n" << emulated.error().message() << c.text.functions;
     if (const auto difference = find_difference(c.naive, expected, found, true))
       FAIL() << "the text: " << *difference << "\n" << c.what << "\n" << c.text.functions;
@@ -330,6 +333,43 @@ TEST(CudaRow, of_any_length_agrees) {
   check_family("gpu_row", graphs, graphs.size() + 24);
 }
 
+/// Rows that a ring of bulk copies brings, more of them than blocks and fewer.
+TEST(CudaRowRing, agrees) {
+  std::vector<std::string> graphs;
+  for (const char* rows : {"299", "n", "90"})
+    for (const char* body :
+         {"output y = cast(rms_norm(h, eps=1e-5), bf16)\n",
+          "output y = cast(layer_norm(h, eps=1e-5), bf16)\n", "output y = cast(softmax(h, axis=-1), bf16)\n"})
+      graphs.push_back("graph g\nsymbol n in 1..400\ninput x: bf16[" + std::string(rows) +
+                       ", 520]\nh = cast(x, f32)\n" + body);
+  graphs.push_back(
+      "graph g\ninput x: f32[5, 60, 260]\ninput w: f32[260]\noutput y = mul(rms_norm(x, eps=1e-5), w)\n");
+  graphs.push_back(
+      "graph g\ninput x: f32[300, 260]\ninput z: f32[300, 260]\noutput y = mul(softmax(x, axis=-1), "
+      "layer_norm(z, eps=1e-5))\n");
+  for (const std::int64_t depth : {2, 4})
+    check_family("gpu_row", graphs, graphs.size() + 6,
+                 {{{"aligned", 1},
+                   {"hold", 1},
+                   {"keep_row", 1},
+                   {"threads", 16 << depth / 2},
+                   {"ring", depth},
+                   {"rows", 1},
+                   {"resident", 1}},
+                  "lw_copy_row"});
+}
+
+/// Loads and copies that say what caches shall do.
+TEST(CudaRow, with_cache_policies_agrees) {
+  std::vector<std::string> graphs;
+  for (const char* columns : {"264", "33"})
+    graphs.push_back("graph g\nsymbol n in 1..40\ninput x: bf16[n, " + std::string(columns) + "]\ninput w: f32[" + columns + "]\noutput y = cast(mul(rms_norm(cast(x, f32), eps=1e-5), w), bf16)\n");
+  graphs.push_back("graph g\ninput x: f32[30, 264]\ninput z: f16[264]\noutput y = add(softmax(x, axis=-1), cast(z, f32))\n");
+  check_family("gpu_row", graphs, 6, {{{"loads", 1}}, "lw_load_no_allocate("});
+  check_family("gpu_row", graphs, 6, {{{"loads", 3}}, "lw_load_evict_first("});
+  check_family("gpu_row", {graphs[0]}, 2, {{{"aligned", 1}, {"hold", 1}, {"threads", 32}, {"ring", 2}, {"rows", 1}, {"resident", 1}, {"loads", 3}}, "lw_copy_row_evict_first("});
+}
+
 /// What reads one tensor and needs nothing of each other is one kernel that reads it once.
 TEST(CudaRow, beside_each_other_agree) {
   std::vector<std::string> graphs;
@@ -438,6 +478,16 @@ TEST(CudaPlainProduct, agrees) {
   graphs.push_back(plain_product("i32[12, 100]", "i32[100, 20]", "output y = matmul(x, w)\n"));
   graphs.push_back(plain_product("f32[9, 70]", "f32[11, 70]", "output y = exp(linear(x, w))\n"));
   check_family("gpu_matmul", graphs, 24, {{{"thin", 0}}, ""});
+}
+
+/// Operands that threads copy ahead without waiting: along the sum and across it, edges, shares of a sum.
+TEST(CudaPlainProduct, by_copies_ahead_agrees) {
+  std::vector<std::string> graphs;
+  graphs.push_back(plain_product("f32[70, 300]", "f32[300, 40]", "output y = matmul(x, w)\n"));
+  graphs.push_back(plain_product("f32[33, 260]", "f32[136, 260]", "input b: f32[136]\noutput y = max(linear(x, w, b), 0)\n"));
+  graphs.push_back(plain_product("f32[400, 24]", "f32[400, 40]", "output y = matmul(permute(x, axes=[1, 0]), w)\n"));
+  graphs.push_back(plain_product("f32[t, 101]", "f32[101, 70]", "output y = matmul(x, w)\n"));
+  for (const std::int64_t slots : {2, 3, 4}) check_family("gpu_matmul", graphs, graphs.size() + 3, {{{"thin", 0}, {"summands", 16}, {"slots", slots}}, "lw_copy_async_"});
 }
 
 /// One thin side, by warps on tensor cores: edges of every kind, mixed types, epilogues, rows of a symbol, batches.

@@ -80,8 +80,9 @@ std::vector<float> run_product(const EmulatedProgram& program, const codegen::Cu
   };
   std::vector<Vector> xs = aligned(x, narrow_x), ws = aligned(w, narrow_w), ys = aligned(y, false);
   std::vector<void*> buffers;
-  for (const ArtifactArg& a : text.args) buffers.push_back(a.name == "i0" ? xs.data() : a.name == "i1" ? ws.data() : ys.data());
-  const Status ran = program.run(text, buffers, {}, false);
+  for (const ArtifactArg& a : text.args)
+    buffers.push_back(a.name == "i0" ? xs.data() : a.name == "i1" ? ws.data() : ys.data());
+  const Status ran = program.run(text, buffers, {}, {});
   EXPECT_TRUE(ran.ok()) << ran.error().message();
   std::memcpy(y.data(), ys.data(), y.size() * sizeof(float));
   return y;

@@ -29,6 +29,21 @@ bool thread_loops_inside(const Stmt& s) {
   return found;
 }
 
+/// A ring's body without its slots: which of them an iteration has is no memory that it shares with others.
+Stmt without_slots(const ir::Loop& l, const Stmt& body) {
+  if (!ir::feeds_threads(l)) return body;
+  return ir::rewrite(
+      body,
+      [](const Expr& e) {
+        const auto* load = ir::as<ir::Load>(e);
+        return load != nullptr && load->buffer->memory == ir::Memory::shared ? ir::constant(0, e->dtype) : e;
+      },
+      [](const Stmt& s) {
+        const auto* copy = ir::as<ir::Loop>(s);
+        return copy != nullptr && (copy->kind == LoopKind::bulk || copy->kind == LoopKind::async) ? ir::seq({}) : s;
+      });
+}
+
 /// The rounds of a block that does what many would do (persist): the loop's variable is nowhere but in the number of the
 /// iteration that a block of a grid would have had, and so is the block's. Those touch nothing of each other's in memory that the grid shares.
 bool is_rounds(const ir::Loop& l) {
@@ -43,22 +58,30 @@ bool is_rounds(const ir::Loop& l) {
   const auto* there = number != nullptr ? ir::as<ir::If>(number->body) : nullptr;
   if (there == nullptr || !ir::uses(there->condition, number->var) || !ir::uses(number->value, l.var)) return false;
   // The block, beside what is inside: a variable that nothing but the number uses.
+  const Stmt work = without_slots(l, number->body);
   for (const ir::Var& v : ir::free_vars(number->value))
-    if (ir::uses(number->body, v)) return false;
+    if (ir::uses(work, v)) return false;
   const std::set<ir::Var> used = ir::free_vars(number->value);
   return std::any_of(used.begin(), used.end(), [&](const ir::Var& v) { return !inner.contains(v); });
 }
 
+/// Threads' own work has barriers, also between copies of a ring whose slots they read.
+bool is_engine_work(const ir::Loop& l) { return ir::is_engine(l.kind) && !ir::feeds_threads(l); }
+
 class BarrierPlanner {
  public:
-  BarrierPlanner(const Stmt& body, const ir::Facts& facts, const BlockShape& block) : facts_(facts), block_(block) {
-    ir::walk(body, [&](const Stmt& s) {
-      const auto* l = ir::as<ir::Loop>(s);
-      if (l == nullptr || !ir::is_engine(l->kind)) return;
-      const ir::Accesses found = ir::buffers_of(s);
-      engines_.insert(found.read.begin(), found.read.end());
-      engines_.insert(found.written.begin(), found.written.end());
-    }, [](const Expr&) {});
+  BarrierPlanner(const Stmt& body, const ir::Facts& facts, const BlockShape& block)
+      : facts_(facts), block_(block) {
+    ir::walk(
+        body,
+        [&](const Stmt& s) {
+          const auto* l = ir::as<ir::Loop>(s);
+          if (l == nullptr || !is_engine_work(*l)) return;
+          const ir::Accesses found = ir::buffers_of(s);
+          engines_.insert(found.read.begin(), found.read.end());
+          engines_.insert(found.written.begin(), found.written.end());
+        },
+        [](const Expr&) {});
   }
 
   void visit(const Stmt& s) {
@@ -92,7 +115,7 @@ class BarrierPlanner {
   }
 
   void visit_loop(const Stmt& s, const ir::Loop& l) {
-    if (ir::is_engine(l.kind)) return;
+    if (is_engine_work(l)) return;
     if (l.kind == LoopKind::across) {
       step(s);
       // Combining through slots waits for everybody after everything before was done.
@@ -175,7 +198,7 @@ class BarrierPlanner {
 
   void collect(const Stmt& s, ir::Facts facts, std::map<ir::Var, ThreadLoop> threads, std::vector<Touch>& out) const {
     if (const auto* l = ir::as<ir::Loop>(s)) {
-      if (ir::is_engine(l->kind)) return;
+      if (is_engine_work(*l)) return;
       facts.bind_loop(l->var, l->extent);
       if (const auto axis = thread_axis(l->kind)) threads[l->var] = {*axis, ir::as_int(l->extent).value_or(1)};
     }

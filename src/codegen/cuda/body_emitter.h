@@ -46,6 +46,10 @@ struct LaunchContext {
 
 /// Whether a launch needs roles.
 bool has_ring(const ir::Stmt& s);
+/// Whether threads read what a copy engine fills.
+bool has_row_ring(const ir::Stmt& s);
+/// Whether threads copy without waiting.
+bool has_async_ring(const ir::Stmt& s);
 /// Elements in 128 bytes: the most columns that the copy engine takes at once, and that lie side by side.
 inline std::int64_t block_columns(DType t) { return 128 / size_bytes(t); }
 
@@ -114,6 +118,7 @@ class BodyEmitter {
   std::string element_of(const WideLoad& load, DType dtype, std::int64_t i) const;
   void store_element(const ir::Buffer& buffer, const ir::Expr& linear, const std::string& value);
   bool is_streamed(const ir::Buffer& buffer) const;
+  std::string loader_of(const ir::Buffer& buffer) const;
   std::string place_of(const ir::Buffer& buffer, const ir::Expr& linear);
   /// Elements that one access may take at lane 0 of `lanes`; 1 for none.
   std::int64_t access_width(const ir::Buffer& buffer, const ir::Expr& base, std::int64_t lanes) const;
@@ -140,6 +145,7 @@ class BodyEmitter {
 
   // emit_stmt.cpp
   Status emit_one(const ir::Stmt& s);
+  Status emit_statement(const ir::Stmt& s);
   Status emit_loop(const ir::Loop& l);
   Status emit_thread_loop(const ir::Loop& l);
   void load_ahead(const std::vector<ir::Stmt>& items, std::size_t first);
@@ -169,6 +175,7 @@ class BodyEmitter {
   void emit_exchanges(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t ways);
   static std::string shuffle_text(const std::string& name, DType t, const std::string& mask, const std::string& value, const std::string& which);
   std::string lane_mask(std::int64_t ways);
+  bool alternates() const;
   std::string allocate_slots(DType t, std::int64_t count);
   std::vector<std::string> publish_in_cluster(const std::vector<DType>& dtypes, const std::vector<std::string>& values);
   void emit_cluster_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values);
@@ -220,6 +227,34 @@ class BodyEmitter {
   Status place_rings(const ir::Stmt& body);
   std::string fragment_element(const ir::Buffer& buffer, const ir::Expr& linear);
   int use_map(const ir::BulkCopy& copy);
+
+  // emit_row_ring.cpp: rows that the copy engine fills ahead of the threads
+  struct RowRing {
+    RingPlan plan;
+    std::string full, empty;  ///< addresses of the barriers
+    std::string round, end;   ///< the iteration, and how many there are
+    std::string filled;       ///< the iteration whose slot is being filled
+    ir::Var loop;
+    ir::Expr extent;
+    ir::Stmt fill;                            ///< what is around the copies, and they
+    const ir::StmtNode* waits = nullptr;      ///< the slot is read behind this
+    const ir::StmtNode* last_read = nullptr;  ///< and nowhere behind this
+    const ir::StmtNode* refills = nullptr;    ///< all threads have met since, where they do
+    std::size_t copied = 0;
+  };
+  Status emit_row_ring(const ir::Loop& l);
+  Status plan_rows(const ir::Loop& l);
+  Status begin_rows();
+  Status fill_slot(const std::string& iteration);
+  Status emit_row_copy(const ir::Loop& l);
+  /// What the ring has to do in front of the statement, and behind it.
+  void wait_for_row(const ir::Stmt& s);
+  Status leave_row(const ir::Stmt& s);
+
+  // emit_async.cpp: copies that threads do not wait for
+  Status emit_async_ring(const ir::Loop& l);
+  Status emit_async(const ir::Loop& l);
+  Status emit_async_copy(const ir::Store& s);
 
   // emit_warp.cpp: products of one warp, operands and sums in its registers
   struct WarpPlace {
@@ -277,6 +312,8 @@ class BodyEmitter {
   std::map<ir::Buffer, ir::BulkCopy> ring_copies_;   ///< what fills a ring
   std::map<ir::Buffer, std::int64_t> ring_offsets_;  ///< of the rings in shared memory
   std::optional<RingState> ring_;
+  std::optional<RowRing> row_ring_;
+  bool in_async_ = false;                            ///< stores are copies that threads do not wait for
   std::set<ir::Buffer> guides_;                      ///< numbers that every thread holds and the way to the ring depends on
   Pace pace_ = Pace::overlapped;                     ///< of the ring
   std::map<ir::Buffer, std::set<std::int64_t>> begun_;    ///< tiles of fragments that are zero: their next product begins the sum

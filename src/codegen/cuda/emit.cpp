@@ -217,6 +217,16 @@ class KernelEmitter {
     if (block.cluster > most_of_cluster) return exceed("blocks of a cluster", block.cluster, most_of_cluster);
     if (has_ring(r.body) && target_.arch != "sm_90a")
       return Error{ErrorCode::unsupported_target, "compiling kernel `" + kernel_.name + "` for " + target_.text(), "it has a ring for the tensor cores of Hopper", "", "cuda:sm_90a, or a schedule without `ring`"};
+    if (has_row_ring(r.body) && target_.capability < 90)
+      return Error{ErrorCode::unsupported_target, "compiling kernel `" + kernel_.name + "` for " + target_.text(), "it has a ring of rows that a copy engine fills", "",
+                   "capability 9.0 and above, or a schedule without `ring`"};
+    if (has_async_ring(r.body) && target_.capability < 80)
+      return Error{ErrorCode::unsupported_target, "compiling kernel `" + kernel_.name + "` for " + target_.text(), "its threads copy without waiting", "",
+                   "capability 8.0 and above, or a schedule without `ring .. async`"};
+    const bool has_policies = std::any_of(kernel_.params.begin(), kernel_.params.end(), [](const ir::Param& p) { return p.cache != ir::CachePolicy::normal; });
+    if (has_policies && target_.capability < 80)
+      return Error{ErrorCode::unsupported_target, "compiling kernel `" + kernel_.name + "` for " + target_.text(), "its loads have cache policies", "",
+                   "capability 8.0 and above, or a schedule without `cache`"};
     if (block.threads() > target_.max_threads_per_block) return exceed("threads of a block", block.threads(), target_.max_threads_per_block);
     if (block.y > 14 && block.x > 32) return exceed("rows of threads that wait on their own", block.y, 14);
     LaunchContext launch{kernel_, block, {}, {}, pointers_, meeting.words, rough_};

@@ -194,14 +194,20 @@ void BodyEmitter::emit_cluster_slots(ir::Monoid monoid, const std::vector<DType>
   combine_slots(monoid, dtypes, values, publish_in_cluster(dtypes, values), launch_.block.cluster);
 }
 
+/// Two sets of slots in turn: who writes one of them has met everybody since the row before the last was read.
+bool BodyEmitter::alternates() const { return row_ring_ && serial_loops_ == 1; }
+
 /// Slots in shared memory: one array, or one for each row of threads.
 std::string BodyEmitter::allocate_slots(DType t, std::int64_t count) {
   const std::int64_t rows = is_in_axis(1) ? launch_.block.y : 1;
   const std::int64_t stride = (count * size_bytes(t) + 15) / 16 * 16;
   const std::string name = fresh("slots"), type(c_type(t));
   line(type + "* const " + name + " = (" + type + "*)(lw_shared + " + std::to_string(launch_.shared_bytes) +
-       (rows > 1 ? " + threadIdx.y * " + std::to_string(stride) : "") + ");");
-  launch_.shared_bytes += stride * rows;
+       (rows > 1       ? " + threadIdx.y * " + std::to_string(stride)
+        : alternates() ? " + (" + row_ring_->round + " & 1) * " + std::to_string(stride)
+                       : "") +
+       ");");
+  launch_.shared_bytes += stride * (alternates() ? 2 : rows);
   return name;
 }
 
@@ -209,7 +215,7 @@ std::string BodyEmitter::allocate_slots(DType t, std::int64_t count) {
 void BodyEmitter::emit_slots(ir::Monoid monoid, const std::vector<DType>& dtypes, const std::vector<std::string>& values, std::int64_t warps) {
   std::vector<std::string> slots;
   for (const DType t : dtypes) slots.push_back(allocate_slots(t, warps));
-  if (serial_loops_ > 0) barrier();  // the slots of the last round were read
+  if (serial_loops_ > 0 && !alternates()) barrier();  // the slots of the last round were read
   std::string writes;
   for (std::size_t i = 0; i < values.size(); ++i) writes += slots[i] + "[threadIdx.x / 32] = " + values[i] + "; ";
   line("if (threadIdx.x % 32 == 0) { " + writes + "}");

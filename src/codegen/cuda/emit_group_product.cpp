@@ -18,7 +18,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::int64_t kOfInstruction = 16, kOfLane = 4;  ///< summands
+constexpr std::int64_t kSummandsAtOnce = 16, kSummandsOfLane = 4;  ///< summands
 constexpr std::array<std::pair<int, int>, 6> kPairs = {{{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}}};
 
 }  // namespace
@@ -52,31 +52,31 @@ bool BodyEmitter::defines_group_operand(const ir::Loop& outermost) {
 /// The four elements from this summand on of a row: words of two 16-bit ones, of f32 those of its parts, the largest first.
 std::vector<std::array<std::string, 2>> BodyEmitter::load_group_words(const GroupOperand& o, const Expr& row, const Expr& quarter, std::int64_t step) {
   const ir::Var lane = ir::fresh_var("lane");
-  facts_.bind_loop(lane, ir::int_imm(kOfLane));
-  const Expr lane_group = quarter + ir::int_imm(step * (kOfInstruction / kOfLane));
-  const Expr summand = lane_group * ir::int_imm(kOfLane) + ir::var(lane);
+  facts_.bind_loop(lane, ir::int_imm(kSummandsOfLane));
+  const Expr lane_group = quarter + ir::int_imm(step * (kSummandsAtOnce / kSummandsOfLane));
+  const Expr summand = lane_group * ir::int_imm(kSummandsOfLane) + ir::var(lane);
   Expr value = ir::substitute(o.value, {{o.row, row}, {o.summand, summand}});
   // Beyond the sum an instruction takes zeros.
-  if ((step + 1) * kOfInstruction > o.summands) {
-    const bool whole = o.summands % kOfLane == 0;
-    Expr inside = whole ? ir::lt(lane_group, ir::int_imm(o.summands / kOfLane)) : ir::lt(summand, ir::int_imm(o.summands));
+  if ((step + 1) * kSummandsAtOnce > o.summands) {
+    const bool whole = o.summands % kSummandsOfLane == 0;
+    Expr inside = whole ? ir::lt(lane_group, ir::int_imm(o.summands / kSummandsOfLane)) : ir::lt(summand, ir::int_imm(o.summands));
     const auto* guarded = ir::as<ir::Select>(value);
     if (guarded != nullptr) inside = ir::binary(ir::BinaryOp::and_, inside, guarded->condition);
     value = ir::select(inside, guarded != nullptr ? guarded->a : value, ir::constant(0, value->dtype));
   }
   value = ir::simplify(value, facts_);
-  lanes_ = Lanes{lane, kOfLane, 0, {}, {}};
+  lanes_ = Lanes{lane, kSummandsOfLane, 0, {}, {}};
   narrow_[lane] = true;
   begin({value});
   load_wide({value});
   std::vector<std::array<std::string, 2>> out;
   if (size_bytes(value->dtype) == 2) {
-    std::vector<std::string> words = copy_words(value, kOfLane);
-    if (words.empty()) words = pack_lanes(value, kOfLane);
+    std::vector<std::string> words = copy_words(value, kSummandsOfLane);
+    if (words.empty()) words = pack_lanes(value, kSummandsOfLane);
     out.push_back({name_value("unsigned", words[0]), name_value("unsigned", words[1])});
   } else {
-    std::array<std::string, kOfLane> values;
-    for (lanes_->now = 0; lanes_->now < kOfLane; ++lanes_->now) {
+    std::array<std::string, kSummandsOfLane> values;
+    for (lanes_->now = 0; lanes_->now < kSummandsOfLane; ++lanes_->now) {
       lane_memo_.assign(1, {});
       values[static_cast<std::size_t>(lanes_->now)] = text(value);
     }
@@ -102,7 +102,7 @@ Status BodyEmitter::emit_group_product(const ir::MatrixProduct& p) {
   if (!a || !b) return refuse("an operand of a thin product that no nest fills", "both operands staged in fragments");
   const bool separated = p.a.buffer->dtype == DType::f32;
   const std::string call = p.a.buffer->dtype == DType::f16 ? "lw_mma_f16(" : "lw_mma_bf16(";
-  const std::int64_t steps = (p.k + kOfInstruction - 1) / kOfInstruction;
+  const std::int64_t steps = (p.k + kSummandsAtOnce - 1) / kSummandsAtOnce;
   const ir::Var warp = ir::fresh_var("warp"), eight = ir::fresh_var("eight"), quarter = ir::fresh_var("quarter"), column = ir::fresh_var("column");
   return block("", [&]() -> Status {
     bind(warp, "(int)(threadIdx.x / 32)", ir::int_imm(4));

@@ -179,7 +179,7 @@ std::string BodyEmitter::load_element(const ir::Buffer& buffer, const Expr& line
   const std::string place = place_of(buffer, linear);
   std::string value = place;
   if (launch_.exchanged.contains(buffer)) value = "__ldcg(&" + place + ")";
-  else if (buffer->memory == Memory::global && !launch_.written.contains(buffer)) value = "__ldg(&" + place + ")";
+  else if (buffer->memory == Memory::global && !launch_.written.contains(buffer)) value = loader_of(buffer) + "(&" + place + ")";
   return t == DType::boolean ? "(" + value + " != 0)" : value;
 }
 
@@ -203,6 +203,13 @@ void BodyEmitter::store_element(const ir::Buffer& buffer, const Expr& linear, co
   const std::string place = place_of(buffer, linear);
   const std::string type = t == DType::boolean ? "unsigned char" : std::string(c_type(t));
   line(is_streamed(buffer) ? "__stcs(&" + place + ", (" + type + ")(" + value + "));" : place + " = " + value + ";");
+}
+
+/// What loads an element or a vector of memory that this launch does not write.
+std::string BodyEmitter::loader_of(const ir::Buffer& buffer) const {
+  for (const ir::Param& p : launch_.kernel.params)
+    if (p.buffer == buffer && p.cache != ir::CachePolicy::normal) return "lw_load_" + std::string(name(p.cache));
+  return "__ldg";
 }
 
 /// Nobody reads it again soon: its stores are the first that the caches let go.
@@ -259,7 +266,7 @@ bool BodyEmitter::load_apart(const Expr& e, const ir::Load& l, const std::string
   WideLoad load;
   const std::string type(c_type(l.buffer->dtype));
   for (std::int64_t i = 0; i < lanes_->count; ++i) {
-    const std::string value = "__ldg(&" + place_of(l.buffer, ir::simplify(steps->base + ir::int_imm(i * steps->step), facts_)) + ")";
+    const std::string value = loader_of(l.buffer) + "(&" + place_of(l.buffer, ir::simplify(steps->base + ir::int_imm(i * steps->step), facts_)) + ")";
     load.words.push_back(name_value(type, guard.empty() ? value : guard + " ? " + value + " : (" + type + ")0"));
   }
   lanes_->loads[e.get()] = load;
@@ -311,7 +318,7 @@ void BodyEmitter::load_wide(const std::vector<Expr>& parts, std::string guard, b
       const Expr at = i == 0 ? *base : ir::simplify(*base + ir::int_imm(i), facts_);
       const std::string place = "(const " + type + "*)&" + place_of(l->buffer, at);
       const std::string name = fresh("w");
-      const std::string value = launch_.exchanged.contains(l->buffer) ? "__ldcg(" + place + ")" : constant ? "__ldg(" + place + ")" : "*(" + place + ")";
+      const std::string value = launch_.exchanged.contains(l->buffer) ? "__ldcg(" + place + ")" : constant ? loader_of(l->buffer) + "(" + place + ")" : "*(" + place + ")";
       if (guard.empty()) {
         line("const " + type + " " + name + " = " + value + ";");
       } else {

@@ -58,7 +58,10 @@ bool is_repeated(const Stmt& s) {
 
 }  // namespace
 
-bool has_ring(const Stmt& s) { return has_loop(s, LoopKind::ring); }
+bool has_ring(const Stmt& s) {
+  const auto rings = loops_of(s, LoopKind::ring);
+  return std::any_of(rings.begin(), rings.end(), [](const ir::Loop* l) { return !ir::feeds_threads(*l); });
+}
 
 /// Gives every ring its place, from the begin of shared memory on, then the tiles that go out theirs, and the barriers.
 Status BodyEmitter::place_rings(const Stmt& body) {

@@ -111,8 +111,15 @@ Status BodyEmitter::emit_one(const Stmt& s) {
     if (begins_sum(s)) return Unit{};
     if (in_ring_) end_products();
   }
+  wait_for_row(s);
+  LW_CHECK(emit_statement(s));
+  return leave_row(s);
+}
+
+Status BodyEmitter::emit_statement(const Stmt& s) {
   return std::visit(ir::on{[&](const ir::Loop& l) { return emit_loop(l); },
                            [&](const ir::Store& x) -> Status {
+                             if (in_async_) return emit_async_copy(x);
                              begin({x.value});
                              emit_store(x);
                              return Unit{};
@@ -148,6 +155,10 @@ Status BodyEmitter::emit_loop(const ir::Loop& l) {
   if (ring_ && defines_group_operand(l)) return Unit{};
   if (l.kind == LoopKind::ring && ring_) return emit_ring(l);
   if (l.kind == LoopKind::bulk && ring_) return emit_bulk(l);
+  if (l.kind == LoopKind::ring && ir::is_fed_by_threads(l)) return emit_async_ring(l);
+  if (l.kind == LoopKind::async) return emit_async(l);
+  if (l.kind == LoopKind::ring && ir::feeds_threads(l)) return emit_row_ring(l);
+  if (l.kind == LoopKind::bulk && row_ring_) return emit_row_copy(l);
   if (l.kind == LoopKind::mma) return ring_ ? emit_matrix_product(l) : emit_warp_product(l);
   if (l.kind == LoopKind::across && extent && *extent > 1) return emit_across(l);
   if (const auto axis = thread_axis(l.kind); axis && extent) {
@@ -205,7 +216,7 @@ void BodyEmitter::load_ahead(const std::vector<Stmt>& items, std::size_t first) 
   const std::int64_t room = std::min<std::int64_t>(255, kRegistersOfSm / launch_.block.threads()) - kOtherRegisters;
   const std::size_t most = static_cast<std::size_t>(std::max<std::int64_t>(2, room / kWordsOfLoad));
   while (last < items.size() && last - first < most && is_copy(items[last])) ++last;
-  if (last - first < 2 || lanes_) return;
+  if (last - first < 2 || lanes_ || in_async_) return;
   const ir::Facts outer = facts_;
   std::int64_t words = 0;
   for (std::size_t i = first; i < last; ++i) {
@@ -248,6 +259,7 @@ Status BodyEmitter::emit_lanes_of(const Stmt& s) {
     for (const Stmt& item : q->items) LW_CHECK(emit_lanes_of(item));
     return Unit{};
   }
+  if (const auto* x = ir::as<ir::Store>(s); x != nullptr && in_async_) return emit_async_copy(*x);
   if (const auto* x = ir::as<ir::Store>(s)) {
     lanes_->loads.clear();
     begin({x->value});

@@ -3,6 +3,7 @@
 #include <set>
 #include <vector>
 
+#include "src/codegen/cuda/cache_text.h"
 #include "src/codegen/cuda/tensor_text.h"
 
 namespace loopwright::codegen {
@@ -118,6 +119,25 @@ constexpr Definition kDefinitions[] = {
     {"lw_cluster_begin", "void lw_cluster_begin() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" : : : \"memory\"); }"},
     {"lw_cluster_arrive", "void lw_cluster_arrive() { asm volatile(\"barrier.cluster.arrive.release.aligned;\" : : : \"memory\"); }"},
     {"lw_cluster_wait", "void lw_cluster_wait() { asm volatile(\"barrier.cluster.wait.acquire.aligned;\" : : : \"memory\"); }"},
+    // A row of 16 bytes and more by the copy engine, which adds them to what the barrier has.
+    {"lw_copy_row",
+     "void lw_copy_row(unsigned to, const void* from, unsigned bytes, unsigned barrier) {\n"
+     "  asm volatile(\"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\"\n"
+     "    : : \"r\"(to), \"l\"(__cvta_generic_to_global(from)), \"r\"(bytes), \"r\"(barrier) : \"memory\"); }"},
+    // Copies by threads that go on; so many of the bytes come from memory, the rest is zero.
+    {"lw_copy_async_4",
+     "void lw_copy_async_4(unsigned to, const void* from, int bytes) {\n"
+     "  asm volatile(\"cp.async.ca.shared.global [%0], [%1], 4, %2;\" : : \"r\"(to), \"l\"(__cvta_generic_to_global(from)), \"r\"(bytes) : \"memory\"); }"},
+    {"lw_copy_async_8",
+     "void lw_copy_async_8(unsigned to, const void* from, int bytes) {\n"
+     "  asm volatile(\"cp.async.ca.shared.global [%0], [%1], 8, %2;\" : : \"r\"(to), \"l\"(__cvta_generic_to_global(from)), \"r\"(bytes) : \"memory\"); }"},
+    {"lw_copy_async_16",
+     "void lw_copy_async_16(unsigned to, const void* from, int bytes) {\n"
+     "  asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" : : \"r\"(to), \"l\"(__cvta_generic_to_global(from)), \"r\"(bytes) : \"memory\"); }"},
+    {"lw_copies_commit", "void lw_copies_commit() { asm volatile(\"cp.async.commit_group;\" : : : \"memory\"); }"},
+    {"lw_copies_wait_0", "void lw_copies_wait_0() { asm volatile(\"cp.async.wait_group 0;\" : : : \"memory\"); }"},
+    {"lw_copies_wait_1", "void lw_copies_wait_1() { asm volatile(\"cp.async.wait_group 1;\" : : : \"memory\"); }"},
+    {"lw_copies_wait_2", "void lw_copies_wait_2() { asm volatile(\"cp.async.wait_group 2;\" : : : \"memory\"); }"},
     // Edges between launches: the next grid may come to the SMs, and the one before is over and can be seen.
     {"lw_let_next_begin", "void lw_let_next_begin() { asm volatile(\"griddepcontrol.launch_dependents;\" : : : \"memory\"); }"},
     {"lw_await_previous", "void lw_await_previous() { asm volatile(\"griddepcontrol.wait;\" : : : \"memory\"); }"},
@@ -162,7 +182,7 @@ std::string cuda_prelude(std::string_view text) {
     taken.push_back(d.text);
     all += d.text;
   }
-  std::string out = tensor_core_prelude(text);
+  std::string out = tensor_core_prelude(text) + cache_prelude(text);
   for (std::size_t i = taken.size(); i-- > 0;) out += "static __device__ __forceinline__ " + std::string(taken[i]) + "\n";
   return out;
 }

@@ -154,8 +154,10 @@ class Simulation {
     if (of_tile < 0 || of_tile >= of_tile_) return;
     if (role.reading.contains(which)) failure_ = fail("iteration " + std::to_string(which) + "'s slot is released while it is read", "a release behind the wait for the tensor cores");
     Barrier& empty = slot(which).empty;
-    empty.missing -= kWarpsOfGroup;
-    if (empty.missing < 0) failure_ = fail("more arrivals than a slot has consumers", std::to_string(plan_.empty_arrivals) + " arrivals");
+    empty.missing -= plan_.warps;
+    if (empty.missing < 0)
+      failure_ =
+          fail("more arrivals than a slot has consumers", std::to_string(plan_.empty_arrivals) + " arrivals");
     empty.settle();
   }
 
@@ -210,6 +212,15 @@ RingPlan plan_ring(std::int64_t depth, std::int64_t consumers, const std::vector
   return out;
 }
 
-Status simulate_ring(const RingPlan& plan, std::int64_t iterations, std::int64_t tiles) { return Simulation(plan, iterations, tiles).run(); }
+RingPlan plan_row_ring(std::int64_t depth, std::int64_t warps, const std::vector<std::int64_t>& copy_bytes) {
+  RingPlan out = plan_ring(depth, warps, copy_bytes, 1, Pace::settled);
+  out.warps = 1;
+  out.empty_arrivals = warps;
+  return out;
+}
+
+Status simulate_ring(const RingPlan& plan, std::int64_t iterations, std::int64_t tiles) {
+  return Simulation(plan, iterations, tiles).run();
+}
 
 }  // namespace loopwright::codegen

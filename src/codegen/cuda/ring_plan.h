@@ -18,7 +18,7 @@
 
 namespace loopwright::codegen {
 
-/// Each consumer is a warpgroup; its warps arrive at barriers one by one.
+/// Each consumer is a warpgroup, or a single warp where threads read the slots; warps arrive at barriers one by one.
 inline constexpr std::int64_t kWarpsOfGroup = 4;
 
 enum class RingAction : std::uint8_t {
@@ -41,13 +41,14 @@ struct RingOp {
 
 struct RingPlan {
   std::int64_t depth = 0;
-  std::int64_t consumers = 1;          ///< warpgroups
+  std::int64_t consumers = 1;
   std::int64_t empty_arrivals = 4;     ///< of all consumers together
   std::vector<RingOp> producer;        ///< each iteration
   std::int64_t turns = 1;              ///< consumers that have tiles of their own
   std::vector<RingOp> consumer_first;  ///< in front of the iterations of a tile
   std::vector<RingOp> consumer;        ///< each iteration, every consumer
   std::vector<RingOp> consumer_last;   ///< behind the iterations of a tile
+  std::int64_t warps = kWarpsOfGroup;  ///< of a consumer
 };
 
 /// How a consumer goes on behind the multiplications of an iteration.
@@ -58,6 +59,9 @@ enum class Pace : std::uint8_t {
 
 /// The plan of a ring whose slots are filled by copies of so many bytes. `turns`: 1, or all consumers.
 RingPlan plan_ring(std::int64_t depth, std::int64_t consumers, const std::vector<std::int64_t>& copy_bytes, std::int64_t turns = 1, Pace pace = Pace::overlapped);
+
+/// The plan of a ring whose slots so many warps read, one of which fills them: iteration i + depth behind its own release of i.
+RingPlan plan_row_ring(std::int64_t depth, std::int64_t warps, const std::vector<std::int64_t>& copy_bytes);
 
 /// Runs producer, engine and consumers as coroutines with counted tokens for so many tiles of so many iterations each, the
 /// engine as late as it can be. compile_failed for a deadlock, a slot that is overwritten while it is read or read before it is full, bytes that

@@ -117,7 +117,9 @@ std::string copy_out_text(const std::string& dims) {
 }  // namespace
 
 std::string tensor_core_prelude(std::string_view text) {
-  if (text.find("lw_tensor_map") == std::string_view::npos) return {};
+  if (text.find("lw_tensor_map") == std::string_view::npos &&
+      text.find("lw_shared_address(") == std::string_view::npos)
+    return {};
   std::string out(kCommon);
   for (const std::string& n : find_calls(text, "lw_products_wait_"))
     out += std::string(kFunction) + "void lw_products_wait_" + n + "() { asm volatile(\"wgmma.wait_group.sync.aligned " + n + ";\" : : : \"memory\"); }\n";

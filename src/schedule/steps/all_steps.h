@@ -7,6 +7,7 @@
 #include "src/schedule/steps/assume.h"
 #include "src/schedule/steps/bind.h"
 #include "src/schedule/steps/bulk.h"
+#include "src/schedule/steps/cache.h"
 #include "src/schedule/steps/compute_at.h"
 #include "src/schedule/steps/fuse.h"
 #include "src/schedule/steps/fuse_epilogue.h"
@@ -33,7 +34,7 @@
 namespace loopwright::schedule {
 
 using Step = std::variant<Split, Fuse, Merge, Reorder, Parallel, Bind, Unroll, Vectorize, InlineBuffer, ComputeAt,
-                          FuseEpilogue, Hold, Stage, ReduceAcross, ScanAcross, ValueFirst, SplitTargets, AlignRows, Separate, RoundFactors, Tensorize, Ring, Bulk, LoadAhead, Persist, Stream,
+                          FuseEpilogue, Hold, Stage, ReduceAcross, ScanAcross, ValueFirst, SplitTargets, AlignRows, Separate, RoundFactors, Tensorize, Ring, Bulk, LoadAhead, Persist, Stream, Cache,
                           AssumeMultiple, AssumeAlignment>;
 
 }  // namespace loopwright::schedule
