@@ -2,8 +2,10 @@
 // matrix, in one interleaved run: replays of CUDA graphs in turn, operands rotated.
 //
 // Usage: bench_gpu_grouped [--dtype bf16|f16|f32] [--only REGEX] [--candidates N] [--rounds N] [--picks "name=value .."]...
+//        [--vary name=value,value,..]...
 // Candidates are the default, the picks that are given, and relatives of the best with one pick changed at a time; each is checked
-// before it is timed. `default` is the default's time over the best's. GB/s counts the matrices of groups that have rows, once, and the rows.
+// before it is timed. With --vary nothing is searched: the default, --picks and every combination of the values are timed in one interleaved
+// run, each of the grouped product beside the dense one with the same picks. `default` is the default's time over the best's. GB/s counts the matrices of groups that have rows, once, and the rows.
 // Errors are |y - exact| / |exact| over sampled elements in float64, edges of groups among them.
 #include <algorithm>
 #include <bit>
@@ -81,8 +83,28 @@ struct Options {
   DType dtype = DType::bf16;
   std::string only = ".";
   std::vector<std::string> picks;
+  std::vector<std::string> vary;  ///< "name=value,value"
   int candidates = 24, rounds = 15;
 };
+
+/// What --picks and --vary ask for: the default, what is given, and all combinations of values.
+std::vector<Picks> list_variants(const Options& o) {
+  std::vector<Picks> out(1);
+  for (const std::string& vary : o.vary) {
+    const std::size_t equals = vary.find('=');
+    if (equals == std::string::npos) continue;
+    const std::vector<Picks> before = std::exchange(out, {});
+    for (std::size_t at = equals; at != std::string::npos; at = vary.find(',', at + 1))
+      for (Picks picks : before) {
+        picks.push_back({vary.substr(0, equals), std::atoll(vary.c_str() + at + 1)});
+        out.push_back(std::move(picks));
+      }
+  }
+  if (!out[0].empty()) out.insert(out.begin(), Picks{});
+  for (const std::string& picks : o.picks)
+    if (const auto parsed = parse_picks(picks); parsed.ok()) out.push_back(*parsed);
+  return out;
+}
 
 struct Candidate {
   const Template* family = nullptr;
@@ -254,6 +276,56 @@ class Bench {
     return best;
   }
 
+  /// One graph's contenders.
+  struct Contender {
+    const Problem* problem;
+    Candidate candidate;
+    cuda::GraphExec graph = nullptr;
+    std::vector<double> times;
+  };
+
+  /// Replays of all of them in turn.
+  void interleave(std::vector<Contender>& all) {
+    double shortest = 1e30;
+    for (const Contender& c : all) shortest = std::min(shortest, c.candidate.us);
+    const int calls = std::clamp(static_cast<int>(3000 / shortest), 2, 100);
+    for (Contender& c : all) c.graph = capture(*c.problem, c.candidate, calls);
+    for (int round = -2; round < options_.rounds; ++round)
+      for (Contender& c : all) {
+        if (c.graph == nullptr) continue;
+        const double us = replay_us(c.graph, calls);
+        if (round >= 0) c.times.push_back(us);
+      }
+    for (const Contender& c : all)
+      if (c.graph != nullptr) driver_.destroy_graph_exec(c.graph);
+  }
+
+  /// Every variant of both products, without a search.
+  Status compare(const Problem& dense, const Problem& grouped, double bound, double flops) {
+    std::vector<Contender> all;
+    for (const Problem* p : {&dense, &grouped}) {
+      LW_TRY(const driver::Job job, make_job(*p));
+      const Template& t = *driver::templates_for(job, device_->target()).front();
+      seen_.clear();
+      for (const Picks& picks : list_variants(options_)) {
+        Candidate c = build(job, t, picks);
+        if (try_candidate(*p, c, bound)) all.push_back({p, std::move(c), nullptr, {}});
+      }
+    }
+    interleave(all);
+    for (const Contender& c : all) {
+      const double us = c.times.empty() ? NAN : median(c.times);
+      std::printf("  %-7s %9.2f us %7.1f TFLOP/s  %s\n", c.problem == &dense ? "dense" : "grouped", us,
+                  flops / us / 1e6, c.candidate.name.c_str());
+    }
+    return Unit{};
+  }
+
+  static Result<driver::Job> make_job(const Problem& p) {
+    LW_TRY(const Graph graph, Graph::parse(p.text, "bench"));
+    return driver::make_job(graph::make_workload(graph::group_ops(graph)[0].graph));
+  }
+
   double value(const std::vector<std::uint8_t>& data, std::int64_t at) const {
     return from_bits(options_.dtype, data.data(), at);
   }
@@ -321,41 +393,39 @@ class Bench {
     const Problem dense{head + matrix + "output y = matmul(x, w, transpose_b=true)\n", buffers,
                         [&] { return error(false); }};
     const double bound = options_.dtype == DType::f32 ? 1e-5 : 5e-3;
-    std::vector<std::optional<Candidate>> best;
-    double of_default = NAN;
-    for (const Problem* p : {&dense, &grouped}) {
-      LW_TRY(const Graph graph, Graph::parse(p->text, "bench"));
-      LW_TRY(const driver::Job job, driver::make_job(graph::make_workload(graph::group_ops(graph)[0].graph)));
-      std::fprintf(stderr, "%s %s\n", c.name, p == &dense ? "dense" : "grouped");
-      best.push_back(search(*p, job, bound, p == &grouped));
-      if (!best.back()) return Error{ErrorCode::no_template, c.name, "no valid candidate", "", ""};
-      of_default = default_us_ / best.back()->us;
-    }
-    std::vector<double> times[2];
-    const int calls = std::clamp(static_cast<int>(3000 / best[1]->us), 2, 100);
-    cuda::GraphExec graphs[] = {capture(dense, *best[0], calls), capture(grouped, *best[1], calls)};
-    for (int round = -2; round < options_.rounds; ++round)
-      for (int i = 0; i < 2; ++i) {
-        const double us = replay_us(graphs[i], calls);
-        if (round >= 0) times[i].push_back(us);
-      }
-    for (const cuda::GraphExec g : graphs) driver_.destroy_graph_exec(g);
-    double errors[2];
-    for (int i = 0; i < 2; ++i) {
-      driver_.fill(y_[0], 0xff, y_bytes_, stream_);
-      launch(i == 0 ? dense : grouped, *best[static_cast<std::size_t>(i)], 0);
-      errors[i] = error(i == 1);
-    }
-    const double us = median(times[1]), dense_us = median(times[0]);
     const double flops =
         2.0 * static_cast<double>(rows) * static_cast<double>(c.n) * static_cast<double>(c.k);
+    if (!options_.vary.empty()) {
+      std::printf("%s, %lld rows\n", c.name, static_cast<long long>(rows));
+      return compare(dense, grouped, bound, flops);
+    }
+    std::vector<Contender> best;
+    double of_default = NAN;
+    for (const Problem* p : {&dense, &grouped}) {
+      LW_TRY(const driver::Job job, make_job(*p));
+      std::fprintf(stderr, "%s %s\n", c.name, p == &dense ? "dense" : "grouped");
+      std::optional<Candidate> found = search(*p, job, bound, p == &grouped);
+      if (!found) return Error{ErrorCode::no_template, c.name, "no valid candidate", "", ""};
+      of_default = default_us_ / found->us;
+      best.push_back({p, std::move(*found), nullptr, {}});
+    }
+    interleave(best);
+    if (best[0].times.empty() || best[1].times.empty())
+      return Error{ErrorCode::launch_failed, c.name, "capture failed", "", ""};
+    double errors[2];
+    for (std::size_t i = 0; i < 2; ++i) {
+      driver_.fill(y_[0], 0xff, y_bytes_, stream_);
+      launch(*best[i].problem, best[i].candidate, 0);
+      errors[i] = error(i == 1);
+    }
+    const double us = median(best[1].times), dense_us = median(best[0].times);
     const double bytes = static_cast<double>(es) *
                          (static_cast<double>(used) * static_cast<double>(c.n) * static_cast<double>(c.k) +
                           static_cast<double>(rows) * static_cast<double>(c.n + c.k));
     std::printf("%-10s %7lld | %9.2f %8.1f %7.0f | %9.2f %8.1f | %10.3f | %8.2e %8.2e | %7.3f | %s\n", c.name,
                 static_cast<long long>(rows), us, flops / us / 1e6, bytes / us / 1e3, dense_us,
                 flops / dense_us / 1e6, dense_us / us, errors[1], errors[0], of_default,
-                best[1]->name.c_str());
+                best[1].candidate.name.c_str());
     return Unit{};
   }
 
@@ -381,6 +451,7 @@ int main(int argc, char** argv) {
     if (flag == "--dtype") o.dtype = loopwright::parse_dtype(value).value_or(DType::bf16);
     if (flag == "--only") o.only = value;
     if (flag == "--picks") o.picks.push_back(value);
+    if (flag == "--vary") o.vary.push_back(value);
     if (flag == "--candidates") o.candidates = std::atoi(value.c_str());
     if (flag == "--rounds") o.rounds = std::atoi(value.c_str());
   }

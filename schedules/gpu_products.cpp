@@ -36,7 +36,7 @@ std::vector<LoopId> find_zeroing(const Schedule& s, const std::string& sum) {
 
 constexpr std::int64_t kMostOfGridY = 65535;
 
-LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles, std::int64_t rows) {
+LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles, std::int64_t rows, bool ahead) {
   std::vector<LoopId> along_x = tiles;
   if (!p.batch.empty()) {
     const LoopId batch = fuse_all(s, p.batch);
@@ -47,7 +47,10 @@ LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>
   if (!s.ok()) return {};
   const LoopId all = fuse_all(s, along_x);
   s.bind(all, Axis::grid_x);
-  if (s.ok() && !p.group.empty()) s.align_rows(all, p.group, rows);
+  if (!s.ok() || p.group.empty()) return all;
+  const std::vector<LoopId> search = s.align_rows(all, p.group, rows, ahead);
+  constexpr std::int64_t kThreads = 64;
+  if (s.ok() && ahead) bind_flat(s, search[0], kThreads, 1);
   return all;
 }
 

@@ -21,8 +21,8 @@ std::vector<LoopId> find_zeroing(const Schedule& s, const std::string& sum);
 /// The buffers that the tile's products sum into now.
 std::vector<std::string> list_sums(const Schedule& s, const std::vector<MatrixProduct>& products);
 /// A block for each tile, whose rows (the first of the loops) are those of one group where the product has groups. Returns the
-/// loop over all of them.
-LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles, std::int64_t rows);
+/// loop over all of them. `ahead`: another launch in front looks for the tiles of groups.
+LoopId bind_tiles(Schedule& s, const MatrixProduct& p, const std::vector<LoopId>& tiles, std::int64_t rows, bool ahead = false);
 
 /// Extents of a product.
 struct ProductSize {

@@ -30,6 +30,7 @@ struct TensorTile {
   bool swapped = false;      ///< columns of the result are the tensor cores' rows: for results of few rows
   std::int64_t raster = 1;   ///< rows of tiles whose operands meet in the L2
   bool persistent = false;   ///< a block for each multiprocessor, which does one tile after the other
+  bool ahead = false;        ///< another launch in front looks for the tiles of groups
   std::int64_t turns = 1;    ///< warpgroups with tiles of their own: one multiplies while another finishes its tile
   std::int64_t gathered = 0; ///< summands of f32 operands whose parts' products are summed on tensor cores; 0: no parts
   std::int64_t sums = 1;     ///< products that the tile holds, of one operand and one other each
@@ -234,6 +235,15 @@ void share_parts_and_sums(Schedule& s, const MatrixProduct& p, const std::string
   }
 }
 
+/// Every result leaves the fragments in its way.
+void leave_results(Schedule& s, const std::vector<TileResult>& results, const TensorTile& t) {
+  for (const TileResult& result : results) {
+    if (!s.ok()) return;
+    const bool sent = t.exit > staged && s.attempt([&](Schedule& u) { send_result(u, result.buffer, result.loops, t); });
+    if (!sent) share_result(s, result.loops, t);
+  }
+}
+
 void schedule_tensor_cores(Schedule& s, TensorTile t) {
   s.assume_alignment(16);
   // Few rows leave each thread few elements, which may as well have their sums written out.
@@ -252,7 +262,7 @@ void schedule_tensor_cores(Schedule& s, TensorTile t) {
   const std::vector<TileResult> results = finish_result(s, p, tiles.back(), Place::fragment);
   LoopId all = tiles.back();
   const bool in_groups = !p.group.empty();
-  if (in_groups) all = bind_tiles(s, p, tiles, t.swapped ? t.columns : t.rows());
+  if (in_groups) all = bind_tiles(s, p, tiles, t.swapped ? t.columns : t.rows(), t.ahead);
   if (!s.ok()) return;
   std::vector<TensorNest> nests;
   for (const TiledProduct& each : products) nests.push_back(each.nest);
@@ -285,13 +295,12 @@ void schedule_tensor_cores(Schedule& s, TensorTile t) {
     share_parts_and_sums(s, p, partial, t);
     s.unroll(products.back().steps[1]);
   }
+  // As long as it is plain that the sums are written in full, no row of a tile on its way out needs a condition. (Dense products leave
+  // in the other order, in which they were timed.)
+  if (in_groups) leave_results(s, results, t);
   for (const std::string& sum : list_sums(s, found))
     if (const std::vector<LoopId> zero = find_zeroing(s, sum); s.ok() && !zero.empty()) share_fragment(s, zero, t);
-  for (const TileResult& result : results) {
-    if (!s.ok()) return;
-    const bool sent = t.exit > staged && s.attempt([&](Schedule& u) { send_result(u, result.buffer, result.loops, t); });
-    if (!sent) share_result(s, result.loops, t);
-  }
+  if (!in_groups) leave_results(s, results, t);
   for (const auto& [loops, width] : copies) share_copy(s, loops, width, t);
   if (!in_groups) all = bind_tiles(s, p, tiles, t.rows());
   if (t.persistent) s.persist(all, s.target().workers, t.turns);
@@ -313,6 +322,12 @@ std::int64_t find_depth(const Schedule& s, const TensorTile& t, const ProductSiz
   return std::clamp<std::int64_t>(std::min(fits, useful), 2, most);
 }
 
+/// Clock cycles in which a tile is looked for among the groups; by the number of instructions, not fitted.
+double estimate_search(const ProductSize& size) {
+  constexpr double kSearchCycles = 16;
+  return size.is_ragged ? kSearchCycles * static_cast<double>(size.batch) : 0;
+}
+
 /// Clock cycles of a multiprocessor for all of its tiles, roughly: products, or the bytes of their operands that it can take
 /// in, and what does not overlap them. Fitted to measurements on an H200; it decides between tiles, it predicts no times.
 double estimate_cycles(const Schedule& s, const TensorTile& t, const ProductSize& size) {
@@ -324,10 +339,7 @@ double estimate_cycles(const Schedule& s, const TensorTile& t, const ProductSize
   constexpr double kBytesOfCycleOfAll = 40;
   const double bytes = static_cast<double>(t.staged_rows() * t.summands * t.bytes) / (size.is_ragged ? kBytesOfCycleOfAll : kBytesOfCycle);
   const double multiply = steps * std::max(products * kSlower + kStepCycles, bytes);
-  // Every tile is looked for among the groups; by the number of instructions, not fitted.
-  constexpr double kSearchCycles = 16;
-  const double search = size.is_ragged ? kSearchCycles * static_cast<double>(size.batch) : 0;
-  const double leave = static_cast<double>(t.rows() * t.columns * t.result_bytes) / kOutBytesOfCycle + kOutCycles + search;
+  const double leave = static_cast<double>(t.rows() * t.columns * t.result_bytes) / kOutBytesOfCycle + kOutCycles + estimate_search(size);
   const double rounds = static_cast<double>(divide_up(count_tiles(t, size), s.target().workers));
   if (t.turns > 1) return kStartCycles + rounds * std::max(multiply, leave / 2) + leave;
   return kStartCycles + rounds * (multiply + leave);
@@ -368,15 +380,14 @@ TensorTile guess_tile(const Schedule& s, const TensorTile& elements, const std::
 /// else as many as one box takes: what leaves first overlaps the rest.
 std::vector<std::int64_t> find_exits(const TensorTile& t, const ProductSize& size) {
   std::vector<std::int64_t> out;
-  // The engine would write rows of the next group as well.
-  if (size.is_ragged) return t.turns == 1 || t.tiles == 1 ? std::vector<std::int64_t>{direct, staged} : std::vector<std::int64_t>{direct};
   if (t.columns == 128 && (!t.persistent || size.summands <= t.summands * 2)) out.push_back(128);
   const std::int64_t box = 128 / t.result_bytes;
   for (const std::int64_t width : put_first(box, {64, 128, 32, 16}))
     if (t.columns % width == 0 && out != std::vector{width}) out.push_back(width);
   out.push_back(direct);
   // With turns and two tiles or sums ptxas moves the first stores into the products, which then wait for each other (C7514).
-  if (t.turns == 1 || t.tiles * t.sums == 1) out.push_back(staged);
+  // Where rows are in groups no tile is one of the result's.
+  if (!size.is_ragged && (t.turns == 1 || t.tiles * t.sums == 1)) out.push_back(staged);
   return out;
 }
 
@@ -403,7 +414,11 @@ TensorTile pick_tile(Schedule& s, Space& k, const TensorTile& elements, const st
   t.exit = k.pick("exit", exits);
   t.summands = k.pick("summands", put_first(t.summands, {t.block_columns(), t.block_columns() * 2}));
   t.depth = k.pick("depth", put_first(find_depth(s, t, size), {4, 3, 5, 6, 8, 10, 12, 2}));
-  t.raster = k.pick("raster", put_first(t.raster, {8, 1, 16, 4}));
+  // Rows in groups have an order of their own. A launch in front costs as much as some searches; by instructions, not fitted.
+  constexpr double kLaunchCycles = 4000;
+  const double rounds = static_cast<double>(divide_up(count_tiles(t, size), s.target().workers));
+  if (size.is_ragged) t.ahead = k.pick_flag("ahead", rounds * estimate_search(size) > kLaunchCycles);
+  else t.raster = k.pick("raster", put_first(t.raster, {8, 1, 16, 4}));
   return t;
 }
 

@@ -168,8 +168,9 @@ class Schedule {
   std::vector<LoopId> split_targets(const LoopId& loop, std::int64_t part);
 
   /// A loop over tiles of so many rows, perhaps fused with loops inside, becomes one whose tiles begin where groups of rows do,
-  /// as the nest (group_of) says that computes `group` for each row. `group` is one number for each tile from then on.
-  void align_rows(const LoopId& loop, const std::string& group, std::int64_t tile);
+  /// as the nest (group_of) says that computes `group` for each row. `group` is one number for each tile from then on. Each iteration looks
+  /// for its tile, or, with `ahead`, a nest in front does for all of them; returns the loops of the search, outermost first.
+  std::vector<LoopId> align_rows(const LoopId& loop, const std::string& group, std::int64_t tile, bool ahead = false);
 
   // ---- steps: tensor cores
   /// The nest of `row`, `column` and `reduction` (constant, in this order, innermost) is done by tensor cores: a sum of

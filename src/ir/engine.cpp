@@ -59,6 +59,14 @@ bool keeps_inside(const Expr& condition, const BufferInfo& buffer, const std::ve
   return false;
 }
 
+/// The end that a condition gives the index, which is the same in the whole nest; null when it says anything else.
+Expr find_end(const Expr& condition, const Expr& index, const std::vector<Var>& vars, const Facts& facts) {
+  const auto* x = as<Binary>(condition);
+  if (x == nullptr || x->op != BinaryOp::lt) return nullptr;
+  const Expr end = simplify(x->b - simplify(x->a - index, facts), facts);
+  return std::any_of(vars.begin(), vars.end(), [&](const Var& v) { return uses(end, v); }) ? nullptr : end;
+}
+
 /// A tile's element as f32.
 const Load* factor_of(const Expr& e) {
   const auto* c = as<Cast>(e);
@@ -122,8 +130,9 @@ Result<BulkCopy> match_bulk_copy(const Loop& outer, const Facts& before) {
     return no_match("it computes or converts what it copies", "a copy between global and shared memory without casts");
   const Buffer& param = out_of_tile ? store->buffer : load->buffer;
   const std::vector<Expr>& index = out_of_tile ? store->index : load->index;
+  std::vector<Expr> ends;  // conditions beside those that keep inside the parameter
   for (const Expr& c : conditions)
-    if (!keeps_inside(c, *param, index, facts)) return no_match("it leaves out elements that the parameter has", "a copy that leaves out what is beyond the parameter alone");
+    if (!keeps_inside(c, *param, index, facts)) ends.push_back(c);
 
   BulkCopy out;
   out.tile = out_of_tile ? load->buffer : store->buffer, out.param = param, out.out = out_of_tile, out.rounded = rounded, out.bounded = !conditions.empty();
@@ -150,6 +159,9 @@ Result<BulkCopy> match_bulk_copy(const Loop& outer, const Facts& before) {
     out.at.push_back(simplify(substitute(index[d], first), before));
   }
   if (!column) return no_match("no loop walks along the parameter's memory", "a copy with columns");
+  if (out_of_tile && ends.size() == 1 && out.row_dim) out.rows_end = find_end(ends[0], index[*out.row_dim], nest->vars, facts);
+  if (!ends.empty() && !out.rows_end)
+    return no_match("it leaves out elements that the parameter has", "a copy that leaves out what is beyond the parameter alone, or, of a tile on its way out, rows from one on");
   if (plane) out.planes = nest->extents[*plane];
   if (row) out.rows = nest->extents[*row];
   out.columns = nest->extents[*column];

@@ -16,7 +16,7 @@ Expr stride_of(const BufferInfo& buffer, std::size_t d);
 /// A tile in shared memory and a box of global memory, rows of the tile one behind the other from `at` on. In:
 /// for i in 0..rows { for j in 0..columns { tile[.. + i*columns + j] = param[.., at + i, .., at + j] } }, and zero where that
 /// is beyond the parameter; around it perhaps a loop over planes of so many rows. What comes in may be rounded to tf32. Out:
-/// param[..] = tile[..], and nothing where that is beyond.
+/// param[..] = tile[..], and nothing where that is beyond, nor in rows from `rows_end` on.
 struct BulkCopy {
   Buffer tile, param;  ///< `param` is a parameter, or workspace
   bool out = false;
@@ -25,6 +25,7 @@ struct BulkCopy {
   std::int64_t rows = 1, columns = 1, planes = 1;
   std::optional<std::size_t> row_dim;    ///< of the parameter; none where rows is 1
   std::optional<std::size_t> plane_dim;  ///< in front of the rows'; none where planes is 1
+  Expr rows_end;                         ///< a row of the parameter; null where the parameter's end is the only one
   std::int64_t all_rows() const { return rows * planes; }
   std::vector<Expr> at;                ///< first element, in every dimension of the parameter
   Expr tile_at;                        ///< position of the first element in the tile's buffer

@@ -39,6 +39,9 @@ std::string find_copy_obstacle(const ir::Kernel& k, const ir::BulkCopy& c, const
   if (row_bytes % kBlockBytes != 0 && !narrow) return "rows of " + std::to_string(row_bytes) + " bytes, no multiple of 128";
   if (c.rows % 8 != 0) return std::to_string(c.rows) + " rows, no multiple of 8";
   if (c.rows > kMostRows) return std::to_string(c.rows) + " rows, more than 256";
+  // The engine begins at any column, threads that write a part of the rows do not.
+  if (c.rows_end && k.guard.alignment_bytes % kUnitBytes == 0 && facts.divisor(c.at.back()) * bytes % kUnitBytes != 0)
+    return "its rows end inside the tile and begin at the column " + ir::print(c.at.back()) + ", of no multiple of 16 bytes";
   return find_address_obstacle(k, c, facts);
 }
 

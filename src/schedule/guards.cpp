@@ -96,7 +96,7 @@ class GuardDropper {
     const std::vector<Access> inside = collect_accesses(guard.then);
     std::set<ir::Buffer> targets;
     for (const Access& a : inside) {
-      if (a.local || a.optional) return false;
+      if (a.local) return false;
       if (a.writes()) targets.insert(a.buffer);
     }
     if (targets.empty()) return false;

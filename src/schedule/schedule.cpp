@@ -202,9 +202,9 @@ std::vector<LoopId> Schedule::split_targets(const LoopId& loop, std::int64_t par
   return as_loops(take(&step));
 }
 
-void Schedule::align_rows(const LoopId& loop, const std::string& group, std::int64_t tile) {
-  const schedule::Step step = schedule::AlignRows{loop.name, group, tile};
-  take(&step);
+std::vector<LoopId> Schedule::align_rows(const LoopId& loop, const std::string& group, std::int64_t tile, bool ahead) {
+  const schedule::Step step = schedule::AlignRows{loop.name, group, tile, ahead};
+  return as_loops(take(&step));
 }
 
 void Schedule::tensorize(const LoopId& row, const LoopId& column, const LoopId& reduction) {

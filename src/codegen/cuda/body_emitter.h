@@ -292,6 +292,8 @@ class BodyEmitter {
   // emit_outgoing.cpp
   Status allocate_outgoing(const ir::Alloc& a);
   Status emit_outgoing(const ir::BulkCopy& c);
+  Status send_tile(const ir::BulkCopy& c);
+  Status write_rows(const ir::BulkCopy& c);
   std::string place_in_blocks(const ir::Buffer& buffer, const ir::Expr& linear);
   Result<std::size_t> emit_matrices(const std::vector<ir::Stmt>& items, std::size_t first);
 

@@ -61,12 +61,21 @@ std::string BodyEmitter::place_in_blocks(const ir::Buffer& buffer, const Expr& l
   return shared_.at(buffer) + "[" + at + " ^ " + at + " / " + std::to_string(kPatternBytes / element) + " % " + std::to_string(units) + " * " + std::to_string(kExchangedBytes / element) + "]";
 }
 
-/// A filled tile: the engine reads it while the threads go on.
+/// A filled tile: the engine reads it while the threads go on. Where rows end inside the tile the threads write those that there are.
 Status BodyEmitter::emit_outgoing(const ir::BulkCopy& c) {
-  const std::int64_t width = std::min(c.columns, block_columns(c.tile->dtype));
-  const int map = use_map(c);
   line("lw_outgoing_fence();");
   barrier();
+  if (!c.rows_end) return send_tile(c);
+  const Expr whole = ir::binary(ir::BinaryOp::le, c.at[*c.row_dim] + ir::int_imm(c.rows), c.rows_end);
+  begin({whole});
+  LW_CHECK(block("if (" + text(whole) + ") ", [&] { return send_tile(c); }));
+  return block("else ", [&] { return write_rows(c); });
+}
+
+/// One thread gives the tile to the engine.
+Status BodyEmitter::send_tile(const ir::BulkCopy& c) {
+  const std::int64_t width = std::min(c.columns, block_columns(c.tile->dtype));
+  const int map = use_map(c);
   return block("if (" + std::string(is_in_axis(1) ? "threadIdx.x" : "threadIdx.x + threadIdx.y") + " == 0) ", [&] {
     begin(c.at);
     std::vector<std::string> at;
@@ -79,6 +88,32 @@ Status BodyEmitter::emit_outgoing(const ir::BulkCopy& c) {
     }
     line("lw_outgoing_commit();");
     return Status(Unit{});
+  });
+}
+
+/// The threads write the tile's rows in front of their end, neighbours the 16-byte units of a row side by side.
+Status BodyEmitter::write_rows(const ir::BulkCopy& c) {
+  const std::int64_t width = kExchangedBytes / size_bytes(c.tile->dtype), units = c.columns / width;
+  const bool in_turn = is_in_axis(1);
+  const std::int64_t threads = in_turn ? launch_.block.x : launch_.block.x * launch_.consumers;
+  const std::string unit = fresh("unit"), first = in_turn ? "threadIdx.x" : "threadIdx.y * " + std::to_string(launch_.block.x) + " + threadIdx.x";
+  return block("for (int " + unit + " = " + first + "; " + unit + " < " + std::to_string(c.rows * units) + "; " + unit + " += " + std::to_string(threads) + ") ", [&]() -> Status {
+    const ir::Var which = ir::fresh_var("unit");
+    bind(which, unit, ir::int_imm(c.rows * units));
+    const Expr row = ir::floor_div(ir::var(which), ir::int_imm(units)), column = ir::mod(ir::var(which), ir::int_imm(units)) * ir::int_imm(width);
+    std::vector<Expr> at = c.at;
+    at[*c.row_dim] = at[*c.row_dim] + row;
+    at.back() = at.back() + column;
+    const Expr inside = ir::simplify(ir::logical_and(ir::lt(at[*c.row_dim], c.rows_end), ir::lt(at.back(), c.param->shape.back())), facts_);
+    begin({inside});
+    return block("if (" + text(inside) + ") ", [&]() -> Status {
+      facts_.assume(inside);
+      const Expr to = ir::simplify(linear_index(*c.param, at), facts_), from = row * ir::int_imm(c.columns) + column;
+      begin({to, from});
+      const std::string source = "*(const uint4*)&" + place_of(c.tile, from);
+      line("*(uint4*)&" + place_of(c.param, to) + " = " + source + ";");
+      return Unit{};
+    });
   });
 }
 

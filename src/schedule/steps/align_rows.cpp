@@ -412,28 +412,31 @@ Stmt find_beginning(const ir::Kernel& k, const ir::Buffer& group) {
   return found;
 }
 
-ir::Buffer make_scalar(const std::string& name, DType dtype) {
+ir::Buffer make_buffer(const std::string& name, DType dtype, std::vector<Expr> shape) {
   ir::BufferInfo info;
   info.name = name;
   info.dtype = dtype;
-  info.memory = ir::Memory::registers;
+  info.memory = shape.empty() ? ir::Memory::registers : ir::Memory::global;
+  info.shape = std::move(shape);
   return std::make_shared<const ir::BufferInfo>(std::move(info));
 }
 
-/// Finds the tile with a number among those of all groups.
+/// Finds the tile with a number among those of all groups. What is found is a number each, or, in tables, one of every tile.
 struct TileSearch {
   DType dtype;
   ir::Buffer begin, passed, group, first, last;
+  std::vector<Expr> place;  ///< in tables: the tile that is looked for
 
-  TileSearch(Names& names, DType d)
+  TileSearch(Names& names, DType d, const std::vector<Expr>& shape, std::vector<Expr> at)
       : dtype(d),
-        begin(make_scalar(names.take("rows_begin"), d)),
-        passed(make_scalar(names.take("tiles_passed"), d)),
-        group(make_scalar(names.take("tile_group"), d)),
-        first(make_scalar(names.take("tile_first"), d)),
-        last(make_scalar(names.take("tile_last"), d)) {}
+        begin(make_buffer(names.take("rows_begin"), d, {})),
+        passed(make_buffer(names.take("tiles_passed"), d, {})),
+        group(make_buffer(names.take("tile_group"), d, shape)),
+        first(make_buffer(names.take("tile_first"), d, shape)),
+        last(make_buffer(names.take("tile_last"), d, shape)),
+        place(std::move(at)) {}
 
-  std::vector<ir::Buffer> all() const { return {begin, passed, group, first, last}; }
+  std::vector<ir::Buffer> found() const { return {group, first, last}; }
   Expr number(std::int64_t value) const { return ir::int_imm(value, dtype); }
   Expr read(const ir::Buffer& b) const { return ir::load(b, {}); }
 
@@ -441,11 +444,12 @@ struct TileSearch {
   Stmt take(const Expr& which, const Expr& e, const Expr& end, std::int64_t tile) const {
     return ir::if_then(
         ir::binary(ir::BinaryOp::le, read(passed), which),
-        ir::seq({ir::store(group, {}, e), ir::store(first, {}, read(begin) - read(passed) * number(tile)),
-                 ir::store(last, {}, end)}));
+        ir::seq({ir::store(group, place, e),
+                 ir::store(first, place, read(begin) - read(passed) * number(tile)),
+                 ir::store(last, place, end)}));
   }
 
-  /// In variables for the loop over groups, an offset, and where the group ends.
+  /// In variables for the loop over groups, an offset, and where the group ends; `begin` and `passed` are allocated around.
   std::vector<Stmt> statements(const ir::RowGroups& g, const Expr& tile_number, std::int64_t tile,
                                const Var& each, const Var& at, const Var& end) const {
     const Expr which = ir::cast(tile_number, dtype), zero = ir::int_imm(0);
@@ -504,35 +508,54 @@ Result<Applied> apply(const ir::Kernel& k, const AlignRows& step) {
   // The last tile's number times its rows is below the rows and a tile more of each group.
   const ir::Interval rows = facts.bounds(groups.rows), count = facts.bounds(groups.count);
   const bool is_small = rows.hi < INT32_MAX / 2 && count.hi < INT32_MAX / 4 / step.tile;
-  const TileSearch search(names, is_small ? DType::i32 : DType::i64);
-  const Var each = names.var(step.loop + "_e"), at = names.var("rows_at"), end = names.var("rows_end");
-  const Var group = names.var("group"), first = names.var("row_first"), last = names.var("row_last");
   const Expr number = ir::as_int(tiles.inner()) == 1 ? ir::var(site.loop().var)
                                                      : ir::floor_div(ir::var(site.loop().var), tiles.inner());
-  std::vector<Stmt> items = search.statements(groups, number, step.tile, each, at, end);
+  const Expr count_of_tiles = ir::ceil_div(groups.rows, ir::int_imm(step.tile)) + groups.count;
+  const Var each_tile = names.var(step.loop + "_t");
+  const TileSearch search(
+      names, is_small ? DType::i32 : DType::i64,
+      step.ahead ? std::vector{ir::simplify(count_of_tiles, ir::Facts(k))} : std::vector<Expr>{},
+      step.ahead ? std::vector{ir::var(each_tile)} : std::vector<Expr>{});
+  const Var each = names.var(step.loop + "_e"), at = names.var("rows_at"), end = names.var("rows_end");
+  const Var group = names.var("group"), first = names.var("row_first"), last = names.var("row_last");
+  const std::vector<Stmt> looking =
+      search.statements(groups, step.ahead ? ir::var(each_tile) : number, step.tile, each, at, end);
   const auto le = [](const Expr& a, const Expr& b) { return ir::binary(ir::BinaryOp::le, a, b); };
   // All of these but one always hold; they say so to whoever looks at indices.
   const Expr there = conjunction({le(ir::int_imm(0), ir::var(first)), ir::lt(ir::var(first), groups.rows),
                                   ir::lt(ir::var(first), ir::var(last)), le(ir::var(last), groups.rows),
                                   le(ir::int_imm(0), ir::var(group)), le(ir::var(group), groups.count)});
+  const auto found = [&](const ir::Buffer& b) {
+    return ir::load(b, step.ahead ? std::vector{number} : std::vector<Expr>{});
+  };
   Stmt body = ir::if_then(there, tiles.place(first, last, group));
-  body = ir::let(last, ir::cast(search.read(search.last), DType::i64), body);
+  body = ir::let(last, ir::cast(found(search.last), DType::i64), body);
   const Expr skipped = ir::cast(number, search.dtype) * search.number(step.tile);
-  body = ir::let(first, ir::cast(search.read(search.first) + skipped, DType::i64), body);
-  items.push_back(ir::let(group, ir::cast(search.read(search.group), DType::i64), body));
-  const Expr extent =
-      ir::simplify((ir::ceil_div(groups.rows, ir::int_imm(step.tile)) + groups.count) * tiles.inner(), facts);
-  const Stmt loop =
-      ir::loop(site.loop().var, extent, alloc_all(search.all(), ir::seq(std::move(items))), site.loop().kind);
+  body = ir::let(first, ir::cast(found(search.first) + skipped, DType::i64), body);
+  body = ir::let(group, ir::cast(found(search.group), DType::i64), body);
+  const std::vector<ir::Buffer> scalars{search.begin, search.passed};
+  Stmt in_front = ir::seq({});
+  if (step.ahead) {
+    in_front = ir::loop(each_tile, search.group->shape[0], alloc_all(scalars, ir::seq(looking)));
+  } else {
+    std::vector<Stmt> items = looking;
+    items.push_back(body);
+    body = alloc_all(scalars, alloc_all(search.found(), ir::seq(std::move(items))));
+  }
+  const Expr extent = ir::simplify(count_of_tiles * tiles.inner(), facts);
+  const Stmt loop = ir::loop(site.loop().var, extent, body, site.loop().kind);
   ir::Kernel out =
-      edit(k, {{site.stmt().get(), loop}, {beginning.get(), ir::seq({})}, {groups.nest.get(), ir::seq({})}});
+      edit(k, {{site.stmt().get(), loop}, {beginning.get(), ir::seq({})}, {groups.nest.get(), in_front}});
+  if (step.ahead) out.body = alloc_all(search.found(), out.body);
   const ir::Accesses left = ir::buffers_of(out.body);
   for (const auto& buffers : {left.read, left.written})
     if (std::find(buffers.begin(), buffers.end(), buffer) != buffers.end())
       return rejected(kNoRows, "`" + step.group + "` is used outside the loop, or of other rows", k,
                       site.stmt(), works("is read in the loop alone"));
   out.body = drop_allocs(out.body, {buffer});
-  return Applied{std::move(out), {each.hint}};
+  std::vector<std::string> made{each.hint};
+  if (step.ahead) made.insert(made.begin(), each_tile.hint);
+  return Applied{std::move(out), std::move(made)};
 }
 
 }  // namespace loopwright::schedule

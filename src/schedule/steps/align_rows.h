@@ -12,6 +12,12 @@
 //       first += t*64
 //       if first < last { for i in 0..64 { if first + i < last { S(first + i, group) } } } }
 //
+// With `ahead` the search is a nest of its own in front, once for each tile of rows, which leaves tables for the loop:
+//
+//   align_rows t to g tile 64 ahead -> t_t t_e
+//     for t_t in 0..ceil_div(rows, 64) + n { the same search: group[t_t], first[t_t], last[t_t] }
+//     for t in 0..ceil_div(rows, 64) + n { first = first[t] + t*64; if first < last[t] { .. S(first + i, group[t]) } }
+//
 // So all rows of a tile are of one group, which is the same number for the whole tile: what is read there can be staged. Each
 // group has tiles of its own, the last of which may be smaller; there are never more than one a group beside the full ones, and
 // iterations that are left over do nothing. The loop may be bound to a grid already (its iterations go on touching nothing of
@@ -30,6 +36,7 @@ struct AlignRows {
   static constexpr std::string_view kVerb = "align_rows";
   std::string loop, group;
   std::int64_t tile = 1;  ///< rows
+  bool ahead = false;     ///< tiles are looked for in front
 
   template <class Self, class F>
   static void fields(Self& s, F& f) {
@@ -38,6 +45,7 @@ struct AlignRows {
     f.name(s.group);
     f.word("tile");
     f.number(s.tile);
+    f.optional_word("ahead", s.ahead);
   }
 };
 
